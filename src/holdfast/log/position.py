@@ -1,4 +1,4 @@
-"""How far a replica has come: an epoch, and the rows it keeps there."""
+"""How far a replica has read: an epoch, and the kept rows at that epoch."""
 
 from dataclasses import dataclass, field
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 class Position:
     """The state of a task after an epoch.
 
-    `after` is the highest seq that it has read; of a source with a reader, the last batch. `tainted` is the last epoch whose
-    incomplete input still shows in the kept rows; None where they are clean.
+    `after` is the highest seq that the task has read; for a source with a reader it is the last batch. `tainted` is the last epoch
+    whose incomplete input still affects the kept rows; None if the rows are clean.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""Marks in a log of who is ready for a trace to begin: what reads it, and the agents that watch who does."""
+"""Marks in a log that say who is ready for a trace to start: the tasks that read it, and the prediction agents that watch them."""
 
 from collections.abc import Iterable
 from urllib.parse import quote
@@ -11,18 +11,22 @@ FOLDER = "ready"
 
 
 def mark_ready(store: Store, name: str) -> None:
-    """Say that a task, or an agent, is ready."""
+    """Note that a task or an agent is ready."""
     store.create(_mark(name), b"")
 
 
 def awaited_names(job: Job, tasks: Iterable[Task]) -> frozenset[str]:
-    """All whose marks a job's trace waits for: what came before they are there would only be caught up with, or go unwatched."""
-    listed = list(tasks)
-    readers = {task.name for task in listed if task.kind != "source"}
-    return frozenset(readers | {f"{AGENT_PREFIX}{task.name}" for task in listed if job.has_agent(task)})
+    """Return the names of all tasks and agents that must be ready before a job's trace starts.
+
+    Without waiting, the first epochs would be late or would pass without an agent.
+    """
+    readers = [task for task in tasks if task.kind != "source"]
+    agents = {f"{AGENT_PREFIX}{task.name}" for task in readers if job.has_agent(task)}
+    return frozenset(agents | {task.name for task in readers})
 
 
 def all_ready(store: Store, names: Iterable[str]) -> bool:
+    """Return whether all of the named tasks and agents are ready."""
     return {_mark(name) for name in names} <= set(store.names(f"{FOLDER}/"))
 
 

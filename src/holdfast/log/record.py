@@ -1,4 +1,4 @@
-"""What a commit to the epoch log says."""
+"""A record of the epoch log: the commit of one epoch of one task's stream."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,11 +10,15 @@ from holdfast.errors import HoldfastError
 FORMAT = 1
 
 AGENT_PREFIX = "agent of "
-"""The producer of a predicted record is this prefix and the name of the task whose output the agent predicted."""
+"""The prefix of the producer of a predicted record; the name of the task follows."""
 
 
 class Quality(StrEnum):
-    """How far an epoch of a stream can be trusted."""
+    """The quality of a record.
+
+    EXACT: computed from complete input. TENTATIVE: computed from incomplete input. PREDICTED: by a prediction agent.
+    ABSENT: no rows, because the producer is dead.
+    """
 
     EXACT = "exact"
     TENTATIVE = "tentative"
@@ -26,9 +30,9 @@ class Quality(StrEnum):
 class Record:
     """One epoch of one task's stream, as its producer committed it.
 
-    `files` hold its rows; `checksum` is of the rows, so that two producers can be compared; `lineage` names, per input stream,
-    the epoch's record that it was made from. `closed_s` is when the epoch ended at its source, `committed_s` when this record
-    was made, both in seconds since 1970.
+    `files` name the files that hold the rows. `checksum` is that of the rows, so that the output of two producers can be compared.
+    `lineage` names the input records that the epoch was computed from. `closed_s` is when the epoch ended at its source and
+    `committed_s` when this record was created, both in seconds since 1970.
     """
 
     stream: str
@@ -49,14 +53,15 @@ class Record:
         if self.epoch < 0 or self.task < 0 or self.rows < 0:
             raise HoldfastError(f"a record's epoch, task and rows are at least 0, got {self.epoch}, {self.task}, {self.rows}")
         if self.quality is Quality.ABSENT and (self.rows or self.files):
-            raise HoldfastError(f"the absent epoch {self.epoch} of '{self.stream}' has rows; what is absent has none")
+            raise HoldfastError(f"the absent epoch {self.epoch} of '{self.stream}' has rows; an absent epoch has none")
 
     def encode(self) -> bytes:
+        """Return the record as JSON."""
         return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, text: bytes) -> "Record":
-        """The record that `encode` made; HoldfastError if it is of another format."""
+        """Return the record that `encode` encoded. Raises HoldfastError if it has another format."""
         data: dict[str, Any] = json.loads(text)
         if data.pop("format", None) != FORMAT:
             raise HoldfastError(f"a record of the epoch log has a format that this version does not read (it reads {FORMAT})")

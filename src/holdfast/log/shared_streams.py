@@ -1,4 +1,4 @@
-"""Reading the streams of other jobs: on their clock, from the oldest epoch that is left of all of them."""
+"""Reading the streams of other jobs: with their timeline, from the oldest epoch that all of their logs still have."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from holdfast.log import EpochLog, Store
 from holdfast.log.timeline import Timeline, agree_on_timeline, read_timeline
 from holdfast.log.trimming import save_reader_position
 
-JOINED = "joined"
+LOG_LOCATIONS = "joined"
 
 
 @dataclass(frozen=True)
 class SharedInput:
-    """One input that another job makes: which task reads it, and where that job's log lives."""
+    """An input stream of another job: the task that reads it, and the store of the other job's log."""
 
     task: Task
     reading: Reading
@@ -23,66 +23,67 @@ class SharedInput:
 
 
 def resolve_log_locations(own: Store, logs: Mapping[str, str | None]) -> dict[str, str]:
-    """Where the logs of the jobs that are read lie, by the jobs' names: as told now, else as it was told before. A job may end,
-    and be forgotten by the control plane, before those that read it have read it to its end."""
-    told = {name: log for name, log in logs.items() if log}
-    if told:
-        own.create(JOINED, json.dumps(told).encode())
-    content = own.read(JOINED)
-    return {**(json.loads(content) if content is not None else {}), **told}
+    """Return the locations of the logs of the jobs that are read, by job name.
+
+    The locations are stored in the job's own log, because the orchestrator may forget an ended job before its readers have read
+    all of it. A location in `logs` takes precedence over a stored one.
+    """
+    known = {name: log for name, log in logs.items() if log}
+    if known:
+        own.create(LOG_LOCATIONS, json.dumps(known).encode())
+    content = own.read(LOG_LOCATIONS)
+    return {**(json.loads(content) if content is not None else {}), **known}
 
 
 def reader_name(job: str, task: Task) -> str:
-    """The name under which a task leaves its marks in another job's log."""
+    """Return the name under which a task saves its position in another job's log."""
     return f"{job}:{task.name}".replace("/", "~")
 
 
 def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timeline | None:
-    """The job's timeline, made from those of the jobs it reads; None while one of them has not begun.
+    """Return the job's timeline, derived from those of the jobs it reads; None until all of them have started.
 
-    Before it is agreed on, a mark is left for every reader, so that nothing is trimmed that the job will want. Raises
-    HoldfastError where the epochs of the jobs do not coincide.
+    Before it is agreed on, each reader saves its position, so that nothing is trimmed that the job needs. Raises HoldfastError if
+    the epochs of the jobs do not coincide.
     """
     agreed = read_timeline(own)
     if agreed is not None:
         return agreed
-    theirs = [read_timeline(each.store) for each in inputs]
-    begun = [timeline for timeline in theirs if timeline is not None]
-    if len(begun) < len(theirs):
+    timelines = [timeline for timeline in (read_timeline(shared.store) for shared in inputs) if timeline is not None]
+    if len(timelines) < len(inputs):
         return None
-    first = max(timeline.first for timeline in begun)
+    first = max(timeline.first for timeline in timelines)
     while True:
-        for each in inputs:
-            for number in each.reading.tasks:
-                save_reader_position(
-                    each.store, reader_name(job, each.task), stream=each.reading.stream, task=number, epoch=first - 1
-                )
-        left = max((_oldest(each) for each in inputs), default=first)
-        if left <= first:
+        for shared in inputs:
+            name, stream = reader_name(job, shared.task), shared.reading.stream
+            for number in shared.reading.tasks:
+                save_reader_position(shared.store, name, stream=stream, task=number, epoch=first - 1)
+        available = max((_oldest_available_epoch(shared) for shared in inputs), default=first)
+        if available <= first:
             break
-        first = left  # it was trimmed before the marks were there
-    _require_same(job, begun, first)
-    clock = begun[0]
-    ends = [timeline.last for timeline in begun if timeline.last is not None]
-    opened = clock.closes_s(first) - clock.epoch_s / clock.speed
-    return agree_on_timeline(own, Timeline(first, min(ends, default=None), clock.epoch_s, opened_s=opened, speed=clock.speed))
+        first = available  # earlier epochs were trimmed before the positions were saved
+    _require_same_epochs(job, timelines, first)
+    clock = timelines[0]
+    ends = [timeline.last for timeline in timelines if timeline.last is not None]
+    opened_s = clock.closes_s(first) - clock.epoch_s / clock.speed
+    return agree_on_timeline(own, Timeline(first, min(ends, default=None), clock.epoch_s, opened_s=opened_s, speed=clock.speed))
 
 
-def _oldest(each: SharedInput) -> int:
-    log = EpochLog(each.store)
-    timeline = read_timeline(each.store)
+def _oldest_available_epoch(shared: SharedInput) -> int:
+    log = EpochLog(shared.store)
+    timeline = read_timeline(shared.store)
     assert timeline is not None
-    trimmed = [log.trimmed_until(each.reading.stream, number) for number in each.reading.tasks]
-    return max([timeline.first, *(line + 1 for line in trimmed if line is not None)])
+    trimmed = [log.trimmed_until(shared.reading.stream, number) for number in shared.reading.tasks]
+    return max([timeline.first, *(epoch + 1 for epoch in trimmed if epoch is not None)])
 
 
-def _require_same(job: str, timelines: Sequence[Timeline], epoch: int) -> None:
-    """Epochs of the same number must be the same stretch of time in every job that is read."""
+def _require_same_epochs(job: str, timelines: Sequence[Timeline], epoch: int) -> None:
+    """Raise HoldfastError unless an epoch is the same stretch of time in all timelines."""
     first = timelines[0]
     for other in timelines[1:]:
         apart_s = abs(other.closes_s(epoch) - first.closes_s(epoch))
         if (other.epoch_s, other.speed) != (first.epoch_s, first.speed) or apart_s > first.epoch_s / first.speed / 2:
             raise HoldfastError(
                 f"job '{job}' reads jobs whose epochs do not coincide: epoch {epoch} ends {apart_s:.1f} s apart, in epochs of "
-                f"{first.epoch_s:g} s and {other.epoch_s:g} s; let them be fed by one job"
+                f"{first.epoch_s:g} s and {other.epoch_s:g} s; let one job feed them"
             )

@@ -1,4 +1,4 @@
-"""Small objects under names, created at most once, on a file system or an object store."""
+"""Objects by name, on a file system or an object store. A new object can be created at most once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from holdfast.errors import HoldfastError, LogError
 
 
 class Store:
-    """Objects by name. `create` is atomic: an object is there whole or not at all, and the first writer wins.
+    """Objects by name. `create` is atomic: an object exists completely or not at all, and the first writer wins.
 
-    On a file system a new object is written beside its name and linked to it, on an object store it is a conditional put; so a
-    writer that is killed at any moment leaves either the whole object or none. `what` is what errors call it.
+    On a file system a new object is written under another name and then linked; on an object store it is a conditional put. A
+    writer that is killed at any moment therefore leaves the complete object or none. Error messages call the store `what`.
     """
 
     def __init__(self, root: str | Path | ObjectStore, *, what: str = "log") -> None:
@@ -23,65 +23,64 @@ class Store:
             self._store = root
             return
         try:
-            self._store = from_url(str(root)) if "://" in str(root) else _local(Path(root))
+            self._store = from_url(str(root)) if "://" in str(root) else _local_store(Path(root))
         except (BaseError, OSError, ValueError) as error:
             raise HoldfastError(
-                f"the {what}'s root '{root}' cannot be opened: {_said(error)}; give a folder or an object store's URL"
+                f"the {what}'s root '{root}' cannot be opened: {_first_line(error)}; give a folder or an object store's URL"
             ) from error
 
     def create(self, name: str, content: bytes) -> bool:
-        """Store an object unless one of that name is there; whether it was stored."""
+        """Store an object unless one of that name exists. Return whether it was stored."""
         try:
             obstore.put(self._store, name, content, mode="create")
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise LogError(
-                f"the {self._what} at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
-            ) from error
+            raise self._error("written", error, "; free space or check permissions") from error
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """Store an object whether or not one of that name is there: a reader sees the old or the new."""
+        """Store an object, replacing one of that name atomically."""
         try:
             obstore.put(self._store, name, content, mode="overwrite")
         except (BaseError, OSError) as error:
-            raise LogError(
-                f"the {self._what} at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
-            ) from error
+            raise self._error("written", error, "; free space or check permissions") from error
 
     def read(self, name: str) -> bytes | None:
-        """The content of an object, or None where there is none."""
+        """Return the content of an object, or None if it does not exist."""
         try:
             return bytes(obstore.get(self._store, name).bytes())
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as error:
-            raise LogError(f"the {self._what} at '{self.root}' cannot be read: {_said(error)}") from error
+            raise self._error("read", error) from error
 
     def remove(self, names: list[str]) -> None:
-        """Remove objects; those that are gone already are no error."""
+        """Remove objects, ignoring those that do not exist."""
         for name in names:
             try:
                 obstore.delete(self._store, name)
             except FileNotFoundError:
                 continue
             except (BaseError, OSError) as error:
-                raise LogError(f"the {self._what} at '{self.root}' cannot be trimmed: {_said(error)}; check permissions") from error
+                raise self._error("trimmed", error, "; check permissions") from error
 
     def names(self, prefix: str) -> Iterator[str]:
-        """The names of all objects below a prefix, in no order."""
+        """Yield the names of all objects under a prefix, in no particular order."""
         try:
             for batch in obstore.list(self._store, prefix):
                 yield from (entry["path"] for entry in batch)
         except (BaseError, OSError) as error:
-            raise LogError(f"the {self._what} at '{self.root}' cannot be listed: {_said(error)}") from error
+            raise self._error("listed", error) from error
+
+    def _error(self, action: str, error: BaseException, advice: str = "") -> LogError:
+        return LogError(f"the {self._what} at '{self.root}' cannot be {action}: {_first_line(error)}{advice}")
 
 
-def _local(path: Path) -> ObjectStore:
+def _local_store(path: Path) -> ObjectStore:
     path.mkdir(parents=True, exist_ok=True)
     return LocalStore(str(path))
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,4 +1,4 @@
-"""When the epochs of a job begin and end: agreed on once, by whichever source comes first, and read by everyone."""
+"""When the epochs of a job begin and end. The first source to start decides it, and everyone else reads it."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,9 +10,9 @@ NAME = "timeline"
 
 @dataclass(frozen=True)
 class Timeline:
-    """Epochs from `first` to `last` (None: without end), each `epoch_s` long in the rows' time.
+    """The epochs from `first` to `last` (None: no end), each `epoch_s` seconds long in the rows' time.
 
-    The first epoch opened at `opened_s` of the wall clock, and time passes `speed` times as fast as there.
+    The first epoch opened at `opened_s` on the wall clock. The rows' time passes `speed` times as fast as the wall clock.
     """
 
     first: int
@@ -22,7 +22,7 @@ class Timeline:
     speed: float = 1.0
 
     def closes_s(self, epoch: int) -> float:
-        """The moment on the wall clock at which an epoch is over.
+        """Return the time on the wall clock at which an epoch ends.
 
         >>> Timeline(first=100, last=None, epoch_s=1.0, opened_s=50.0, speed=2.0).closes_s(101)
         51.0
@@ -30,24 +30,24 @@ class Timeline:
         return self.opened_s + (epoch - self.first + 1) * self.epoch_s / self.speed
 
     def last_closed_epoch(self, now_s: float) -> int:
-        """The newest epoch that is over; the one before the first while none is.
+        """Return the newest epoch that has ended; the epoch before the first if none has.
 
         >>> Timeline(first=100, last=None, epoch_s=1.0, opened_s=50.0).last_closed_epoch(51.5)
         100
         """
-        over = self.first - 1 + int((now_s - self.opened_s) * self.speed / self.epoch_s + 1e-9)
-        return max(self.first - 1, over if self.last is None else min(over, self.last))
+        closed = self.first - 1 + int((now_s - self.opened_s) * self.speed / self.epoch_s + 1e-9)
+        return max(self.first - 1, closed if self.last is None else min(closed, self.last))
 
 
-def agree_on_timeline(store: Store, offered: Timeline) -> Timeline:
-    """The job's timeline: the one that is there, else the offered one."""
-    store.create(NAME, json.dumps(asdict(offered)).encode())
-    held = read_timeline(store)
-    assert held is not None
-    return held
+def agree_on_timeline(store: Store, proposal: Timeline) -> Timeline:
+    """Return the job's timeline. If it has none yet, the proposal becomes its timeline."""
+    store.create(NAME, json.dumps(asdict(proposal)).encode())
+    timeline = read_timeline(store)
+    assert timeline is not None
+    return timeline
 
 
 def read_timeline(store: Store) -> Timeline | None:
-    """The job's timeline, or None while no source has begun."""
+    """Return the job's timeline, or None until its first source has started."""
     content = store.read(NAME)
     return Timeline(**json.loads(content)) if content is not None else None

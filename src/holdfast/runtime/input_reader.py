@@ -1,4 +1,4 @@
-"""What a task reads: the records of its inputs, and the rows behind them."""
+"""Reads a task's input from the log: the records of its input streams and the rows that they name."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,68 +10,63 @@ from holdfast.log import EpochLog, Record, Store
 from holdfast.log.row_files import partition_numbers, read_record_rows
 
 Records = tuple[Record, ...]
-"""The records of one epoch, one per input task, in the order of the readings."""
+"""The input records of one epoch: one per input task, in the order of the readings."""
 
 
 class InputReader:
-    """The inputs of one task. `stores` holds, per reading, the store that the stream's log lives in."""
+    """The inputs of one task. `stores` holds, for each reading, the store of the log that has the stream."""
 
     def __init__(self, reads: Sequence[Reading], stores: Sequence[Store], schemas: Mapping[str, pa.Schema]) -> None:
         self._reads, self._stores, self._schemas = reads, stores, schemas
         self._logs = [EpochLog(store) for store in stores]
 
-    def firsts(self, epoch: int) -> Records | None:
-        """What was there in time of every input, or None while one of them has nothing."""
-        return self._all(epoch, final=False)
+    def first_records(self, epoch: int) -> Records | None:
+        """Return the first record of every input, or None while one is missing."""
+        return self._records(epoch, final=False)
 
-    def finals(self, epoch: int) -> Records | None:
-        """The exact records of every input, or None while one of them has none."""
-        return self._all(epoch, final=True)
+    def final_records(self, epoch: int) -> Records | None:
+        """Return the final record of every input, or None while one is missing."""
+        return self._records(epoch, final=True)
 
     def rows(self, epochs: Sequence[Records]) -> dict[str, pa.Table]:
-        """The rows of a run of epochs, per stream, each task's own share of them, ordered by seq. Raises TrimmedError."""
-        made: dict[str, pa.Table] = {}
-        for reading, store, places in zip(self._reads, self._stores, self._places(), strict=True):
+        """Return the rows of several epochs per stream, ordered by seq, limited to this task's share.
+
+        Raises TrimmedError if the rows were trimmed since the records were read.
+        """
+        tables: dict[str, pa.Table] = {}
+        start = 0
+        for reading, store in zip(self._reads, self._stores, strict=True):
+            tasks = slice(start, start + len(reading.tasks))
+            start = tasks.stop
             name = reading.name or reading.stream
             schema = self._schemas[name]
             parts = [
-                _shaped(rows, schema, reading, records[place].epoch)
+                _conform(rows, schema, reading, record.epoch)
                 for records in epochs
-                for place in places
-                for rows in read_record_rows(store, records[place])
+                for record in records[tasks]
+                for rows in read_record_rows(store, record)
             ]
             table = pa.concat_tables(parts) if parts else schema.empty_table()
             if reading.of > 1:
                 table = table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
-            if len(places) > 1:
-                table = table.sort_by("seq")
-            made[name] = table
-        return made
+            tables[name] = table.sort_by("seq") if len(reading.tasks) > 1 else table
+        return tables
 
-    def _all(self, epoch: int, *, final: bool) -> Records | None:
-        found: list[Record] = []
+    def _records(self, epoch: int, *, final: bool) -> Records | None:
+        records: list[Record] = []
         for reading, log in zip(self._reads, self._logs, strict=True):
             for task in reading.tasks:
                 record = (log.final if final else log.first)(reading.stream, task, epoch=epoch)
                 if record is None:
                     return None
-                found.append(record)
-        return tuple(found)
-
-    def _places(self) -> list[range]:
-        """Where the records of each reading stand among those of an epoch."""
-        places, start = [], 0
-        for reading in self._reads:
-            places.append(range(start, start + len(reading.tasks)))
-            start += len(reading.tasks)
-        return places
+                records.append(record)
+        return tuple(records)
 
 
-def _shaped(rows: pa.Table, schema: pa.Schema, reading: Reading, epoch: int) -> pa.Table:
-    """The rows with the columns that the reader declares. Another job's rows may lack the number of their epoch."""
+def _conform(rows: pa.Table, schema: pa.Schema, reading: Reading, epoch: int) -> pa.Table:
+    """Return the rows with the columns of the schema. Rows of another job may lack the epoch column; it is added then."""
     if reading.job is not None and "epoch" in schema.names and "epoch" not in rows.column_names:
-        kind = schema.field("epoch").type
-        rows = rows.append_column("epoch", pa.array([epoch] * rows.num_rows, kind))
+        rows = rows.append_column("epoch", pa.array([epoch] * rows.num_rows, schema.field("epoch").type))
     missing = [name for name in schema.names if name not in rows.column_names]
     if missing:
         raise HoldfastError(

@@ -1,4 +1,8 @@
-"""What a replica offers to the log: rows first, then the record that makes them visible."""
+"""Writes a replica's output to the log. The record committed first counts: the primary's, or an active secondary's if it is late.
+
+The primary and eager secondaries write at once. A quiet secondary waits for another replica's record before it writes its own.
+The rows are written first; the record makes them visible.
+"""
 
 import time
 from collections.abc import Callable
@@ -14,42 +18,43 @@ from holdfast.log.row_files import checksum, read_record_rows, write_rows
 from holdfast.log.timeline import Timeline
 
 Emit = Callable[[str, dict[str, object]], None]
-"""Writes an event of a kind into the history."""
+"""Writes an event of the given kind into the history."""
 
 POLL_S = 0.01
 
 
 @dataclass
 class OutputWriter:
-    """The streams that one replica of a task makes.
+    """Commits the output streams of one replica of a task.
 
-    `patience_s` is how long a record of another replica is waited for before this one writes its own: 0 for the primary and for
-    eager secondaries. A quiet secondary that waited in vain stops waiting until it sees another's record again. `waited_s` is how
-    long that was in all.
+    `patience_s` is how long to wait for another replica's record: 0 for the primary and for eager secondaries. After a wait in
+    vain, a quiet secondary writes at once until it reads another replica's record again. `waited_s` is the total waiting time.
     """
 
     store: Store
     task: int
     producer: str
     timeline: Timeline
-    tell: Emit
+    emit: Emit
     patience_s: float = 0.0
     clock: Callable[[], float] = time.time
     log: EpochLog = field(init=False)
     waited_s: float = field(default=0.0, init=False)
-    _silent: bool = field(default=False, init=False)
+    _others_silent: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self.log = EpochLog(self.store)
 
     def publish(self, stream: str, epoch: int, *, rows: pa.Table, quality: Quality, lineage: tuple[str, ...] = ()) -> Record | None:
-        """Make an epoch's rows part of the stream, unless another replica has. Returns the record that stands: this one or the
-        other's; None where the epoch was trimmed."""
-        named = checksum(rows)
-        held = self._awaited(stream, epoch, quality)
-        if held is not None:
-            self._compare(held, rows, named, quality, lineage)
-            return held
+        """Commit an epoch of a stream, unless another replica has committed it.
+
+        Return the record in the log: this replica's or the other's; None if the epoch was trimmed.
+        """
+        rows_checksum = checksum(rows)
+        existing = self._await_other_record(stream, epoch, quality)
+        if existing is not None:
+            self._report_divergence(existing, rows, rows_checksum, quality, lineage)
+            return existing
         folder = f"data/{quote(stream, safe='')}/{self.task}"
         files = (write_rows(self.store, rows, folder=folder),) if rows.num_rows else ()
         seqs = rows["seq"].to_numpy() if rows.num_rows else None
@@ -62,25 +67,25 @@ class OutputWriter:
             rows=rows.num_rows,
             first_seq=int(seqs.min()) if seqs is not None else None,
             last_seq=int(seqs.max()) if seqs is not None else None,
-            checksum=named,
+            checksum=rows_checksum,
             producer=self.producer,
             lineage=lineage,
             closed_s=self.timeline.closes_s(epoch),
             committed_s=self.clock(),
         )
-        offered = self.log.offer(record)
-        if offered.accepted_as is None:
+        result = self.log.offer(record)
+        if result.accepted_as is None:
             self.store.remove(list(files))
-            if offered.divergence is not None:
-                self._compare(offered.divergence.held, rows, named, quality, lineage)
-            return self._held(stream, epoch, quality)
-        self.tell(
+            if result.divergence is not None:
+                self._report_divergence(result.divergence.committed, rows, rows_checksum, quality, lineage)
+            return self._existing_record(stream, epoch, quality)
+        self.emit(
             "commit",
             {
                 "stream": stream,
                 "task": self.task,
                 "epoch": epoch,
-                "as": offered.accepted_as,
+                "as": result.accepted_as,
                 "quality": quality.value,
                 "rows": rows.num_rows,
                 "closed_s": record.closed_s,
@@ -89,47 +94,48 @@ class OutputWriter:
         )
         return record
 
-    def _awaited(self, stream: str, epoch: int, quality: Quality) -> Record | None:
-        """The record that makes an offer superfluous, waited for as long as patience lasts."""
-        held = self._held(stream, epoch, quality)
-        if held is not None or self.patience_s == 0:
-            self._silent = self._silent and held is None
-            return held
-        begun = time.monotonic()
-        until = begun + (0.0 if self._silent else self.patience_s)
-        while held is None and time.monotonic() < until:
+    def _await_other_record(self, stream: str, epoch: int, quality: Quality) -> Record | None:
+        """Return the record that makes this replica's superfluous. Wait for it up to `patience_s`."""
+        record = self._existing_record(stream, epoch, quality)
+        if record is not None or self.patience_s == 0:
+            self._others_silent = self._others_silent and record is None
+            return record
+        start_s = time.monotonic()
+        deadline_s = start_s + (0.0 if self._others_silent else self.patience_s)
+        while record is None and time.monotonic() < deadline_s:
             time.sleep(POLL_S)
-            held = self._held(stream, epoch, quality)
-        self._silent = held is None
-        self.waited_s += time.monotonic() - begun
-        return held
+            record = self._existing_record(stream, epoch, quality)
+        self._others_silent = record is None
+        self.waited_s += time.monotonic() - start_s
+        return record
 
-    def _held(self, stream: str, epoch: int, quality: Quality) -> Record | None:
-        first = self.log.first(stream, self.task, epoch=epoch)
-        if first is None or quality is not Quality.EXACT or first.quality is Quality.EXACT:
-            return first
-        return self.log.final(stream, self.task, epoch=epoch)
+    def _existing_record(self, stream: str, epoch: int, quality: Quality) -> Record | None:
+        lookup = self.log.final if quality is Quality.EXACT else self.log.first
+        return lookup(stream, self.task, epoch=epoch)
 
-    def _compare(self, held: Record, rows: pa.Table, named: str, quality: Quality, lineage: tuple[str, ...]) -> None:
-        """Emit of a divergence: exact rows of the same inputs that differ by more than the last digits of a sum."""
-        if not (held.quality is quality is Quality.EXACT) or held.checksum == named or held.lineage != lineage:
+    def _report_divergence(
+        self, committed: Record, rows: pa.Table, rows_checksum: str, quality: Quality, lineage: tuple[str, ...]
+    ) -> None:
+        """Emit a divergence if exact rows of the same inputs differ by more than the last digits of a sum."""
+        are_exact = committed.quality is quality is Quality.EXACT
+        if not are_exact or committed.checksum == rows_checksum or committed.lineage != lineage:
             return
         try:
-            theirs = read_record_rows(self.store, held)
+            tables = read_record_rows(self.store, committed)
         except TrimmedError:
-            return  # everyone has read them
-        apart = first_difference(rows, pa.concat_tables(theirs) if theirs else rows.schema.empty_table())
-        if apart is not None:
-            self.tell(
+            return  # all consumers have read them
+        difference = first_difference(rows, pa.concat_tables(tables) if tables else rows.schema.empty_table())
+        if difference is not None:
+            self.emit(
                 "divergence",
                 {
-                    "stream": held.stream,
+                    "stream": committed.stream,
                     "task": self.task,
-                    "epoch": held.epoch,
-                    "held_by": held.producer,
+                    "epoch": committed.epoch,
+                    "held_by": committed.producer,
                     "made_by": self.producer,
-                    "seq": apart.seq,
-                    "theirs": str(apart.right),
-                    "ours": str(apart.left),
+                    "seq": difference.seq,
+                    "theirs": str(difference.right),
+                    "ours": str(difference.left),
                 },
             )

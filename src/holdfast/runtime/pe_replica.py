@@ -1,8 +1,8 @@
-"""One replica of a task: it follows the log of its inputs and writes its own.
+"""A replica of a PE: it reads the records of its inputs from the log and commits records of its own streams.
 
-It has two heads. *clean* has gone over final records only, and makes exact records. *live* has gone over first records, and
-differs from clean only while something inexact was read: what it makes then is tentative. When final records come, clean
-follows them from where it stood, as one Spark job, and once it has caught up the two are one again.
+It has two positions. The *clean* position follows final records; what is computed there is exact. The *live* position follows
+first records. It runs ahead of the clean position only after inexact input; what is computed there is tentative. When final
+records arrive, the clean position processes them as one Spark job. Once it has caught up, both positions are the same again.
 """
 
 import time
@@ -12,275 +12,257 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast.documents.job import Contract, Task
 from holdfast.engine.epochs import Span
 from holdfast.engine.first_law import rows_of
 from holdfast.errors import HoldfastError, OperatorError, TrimmedError
 from holdfast.log import Quality
-from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
-from holdfast.log.timeline import Timeline
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import CHECKPOINT_POLL_S, Replica, ReplicaContext
+from holdfast.runtime.tentative_output import are_exact, qualities_without_correction
 
-MOST_EPOCHS = 1_000
-"""The most epochs of one job: what a catch-up job reads is bounded by rows, and by this where rows are few."""
+MAX_JOB_EPOCHS = 1_000
+"""The most epochs of one Spark job. The contract's `catch_up_rows` limits the rows; this is the limit where rows are few."""
 
-LOOK_S = 1.0
-"""How often a replica that has nothing to do looks whether another has left it behind."""
+HANDOVER_EPOCHS = 2
+"""A replica replays up to this many epochs itself, because asking another replica for a checkpoint would take longer. It also
+waits about this many epochs for such a checkpoint."""
 
-FEW_EPOCHS = 2
-"""So many epochs are replayed sooner than another replica hands over what it keeps; and so many it is given for that."""
-WAIT_S = 0.05
+HANDOVER_POLL_S = 0.05
 
 
 class Compute(Protocol):
-    """What a task does to its inputs: a span of epochs from a head's kept rows, to the rows made and the rows kept."""
+    """Computes a PE's output."""
 
-    def run(self, new: dict[str, pa.Table], head: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]: ...
+    def run(self, new: dict[str, pa.Table], position: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+        """Process new rows of a span of epochs from a position. Return the output rows per stream, and the kept rows."""
+        ...
 
 
-class PeReplica:
-    """The loop's body: `step` does the next thing that can be done, if there is one.
+class PeReplica(Replica):
+    """One replica of a PE's task. `taint_epochs`: see `qualities_without_correction`."""
 
-    `fades` is after how many epochs an incomplete input no longer shows in the kept rows; None: never.
-    """
+    _recovery_end: int | None
 
     def __init__(
         self,
-        task: Task,
-        contract: Contract,
+        context: ReplicaContext,
         *,
-        inbox: InputReader,
-        outbox: OutputWriter,
+        inputs: InputReader,
+        output: OutputWriter,
         compute: Compute,
-        checkpoints: Checkpoints,
-        timeline: Timeline,
-        fades: int | None = None,
-        checkpointed: Callable[[int], None] = lambda epoch: None,
+        taint_epochs: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.task, self.contract = task, contract
-        self._inbox, self.outbox, self._compute = inbox, outbox, compute
-        self._checkpoints, self._timeline, self._fades = checkpoints, timeline, fades
-        self._checkpointed, self._clock = checkpointed, clock
-        self._most_epochs = MOST_EPOCHS
+        super().__init__(context, clock=clock)
+        self._inputs, self.output, self._compute, self._taint_epochs = inputs, output, compute, taint_epochs
+        self._job_epochs_limit = MAX_JOB_EPOCHS
+        self._limit_job_epochs_until = self._timeline.first - 1
         self._failures = 0
-        self._wary_to = timeline.first - 1
-        self.saves_every = contract.checkpoint_epochs
-        self.rows_read = 0
         self._worked_s = 0.0
-        self._looks_again_s = 0.0
-        self._given_until_s: float | None = None
-        self.restore()
-
-    def restore(self) -> None:
-        """Start from the newest checkpoint, or from nothing. Without correction what was missed meanwhile is skipped."""
-        saved = self._checkpoints.latest(self.task.name)
-        self.clean = self.live = saved or Position(self._timeline.first - 1)
-        self._saved = self.clean.epoch
-        before = max(self.outbox.log.last_epoch(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
-        self.outbox.tell("restored", {"task": self.task.name, "from": self.clean.epoch, "to": before})
-        if not self.contract.correction and before > self.clean.epoch:
-            self.clean = self.live = replace(self.clean, epoch=before, tainted=before)
-        self._recovers_to: int | None = before
-
-    def take_over(self) -> None:
-        """Start from what a replica that is active keeps now, and not from its last checkpoint, which may be old: ask it for one.
-
-        For a replica that was idle. Where nobody makes the task's stream now, what is missing is replayed at once; so it is where
-        that is little, and where nobody answers.
-        """
-        behind = 0 if self._recovers_to is None else self._recovers_to - self.clean.epoch
-        if behind > FEW_EPOCHS and self._is_made():
-            self._checkpoints.request(self.task.name)
-            self._given_until_s = self._clock() + FEW_EPOCHS * self._timeline.epoch_s / self._timeline.speed + 2 * LOOK_S
-
-    def _is_made(self) -> bool:
-        """Whether somebody makes this task's stream now: it is at most an epoch behind its inputs."""
-        stream = self.task.makes[0]
-        head = self.outbox.log.last_epoch(stream, self.task.task, after=max(self.clean.epoch, self._recovers_to or 0))
-        return self._inbox.firsts(head + 2) is None
-
-    @property
-    def finished(self) -> bool:
-        """Whether the last epoch of the job has been done from final records."""
-        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+        self._handover_deadline_s: float | None = None
+        self._start_recovery()
 
     @property
     def quality(self) -> Quality:
-        return Quality.EXACT if self.live.epoch == self.clean.epoch and self.live.tainted is None else Quality.TENTATIVE
+        is_clean = self.live_position.epoch == self.clean_position.epoch and self.live_position.tainted is None
+        return Quality.EXACT if is_clean else Quality.TENTATIVE
+
+    def set_rank(self, rank: int) -> None:
+        """Let the primary and eager secondaries write at once, and a quiet secondary only if the primary is late."""
+        super().set_rank(rank)
+        is_quiet = rank > 0 and self.contract.secondary == "quiet"
+        self.output.patience_s = self.contract.patience_s if is_quiet else 0.0
+
+    def on_activation(self) -> None:
+        """Request a fresh checkpoint from an active replica, to start from there instead of an old checkpoint.
+
+        The replica replays the missing epochs itself if they are few, if no replica is active, or if none answers in time. It also
+        does so under upstream backup, because it was then activated for the active replica's lateness.
+        """
+        if self.contract.protection == "upstream":
+            return
+        missing_epochs = 0 if self._recovery_end is None else self._recovery_end - self.clean_position.epoch
+        if missing_epochs > HANDOVER_EPOCHS and self._is_another_active():
+            self._checkpoints.request(self.task.name)
+            epochs_s = HANDOVER_EPOCHS * self._timeline.epoch_s / self._timeline.speed
+            self._handover_deadline_s = self._clock() + epochs_s + 2 * CHECKPOINT_POLL_S
 
     def step(self) -> bool:
-        """Do what can be done next; whether there was anything."""
-        if self._is_waiting():
+        if self._await_handover():
             return True
-        if self._recovers_to is not None and self.live.epoch >= self._recovers_to:
-            self.outbox.tell("recovered", {"task": self.task.name, "epoch": self.live.epoch})
-            self._recovers_to = None
+        if self._recovery_end is not None and self.live_position.epoch >= self._recovery_end:
+            self.output.emit("recovered", {"task": self.task.name, "epoch": self.live_position.epoch})
+            self._recovery_end = None
         if not self.contract.correction:
-            return self._go_on()
-        if self.live.epoch == self.clean.epoch:
+            return self._advance_without_correction()
+        if self.live_position.epoch == self.clean_position.epoch:
             return self._advance_clean() or self._advance_live()
-        ahead = self._advance_live()
-        return self._advance_clean() or ahead
+        advanced_live = self._advance_live()
+        return self._advance_clean() or advanced_live
 
     def save(self) -> None:
-        """Store the clean head, so that a replica started elsewhere need not begin further back.
-
-        The history is told what that took, with what upstream forgets because of it, beside the work since the one before.
-        """
-        if self.clean.epoch <= self._saved:
+        """Save a checkpoint, and emit how long it took (with the trimming that follows) and how long the work since the last."""
+        since, start_s = self._saved_epoch, self._clock()
+        super().save()
+        if self._saved_epoch == since:
             return
-        begun, since = self._clock(), self._saved
-        self._checkpoints.save(self.task.name, self.clean)
-        self._saved = self.clean.epoch
-        self._checkpointed(self._saved)
-        self.outbox.tell(
+        self.output.emit(
             "checkpoint",
             {
                 "task": self.task.name,
-                "producer": self.outbox.producer,
+                "producer": self.output.producer,
                 "since": since,
-                "epoch": self._saved,
-                "rows": sum(table.num_rows for table in self.clean.kept.values()),
-                "took_s": round(self._clock() - begun, 6),
+                "epoch": self._saved_epoch,
+                "rows": sum(table.num_rows for table in self.clean_position.kept.values()),
+                "took_s": round(self._clock() - start_s, 6),
                 "worked_s": round(self._worked_s, 6),
             },
         )
         self._worked_s = 0.0
 
-    def close(self) -> None:
-        """Nothing is held that would outlive the loop."""
+    def _start_recovery(self) -> None:
+        """Note up to which epoch the task has committed before. Without correction, skip the epochs that were missed."""
+        clean = self.clean_position
+        end = max(self.output.log.last_epoch(stream, self.task.task, after=clean.epoch) for stream in self.task.makes)
+        self.output.emit("restored", {"task": self.task.name, "from": clean.epoch, "to": end})
+        if not self.contract.correction and end > clean.epoch:
+            self.clean_position = self.live_position = replace(clean, epoch=end, tainted=end)
+        self._recovery_end = end
+
+    def _is_another_active(self) -> bool:
+        """Return whether another replica commits this task's streams now: they are at most one epoch behind the inputs."""
+        after = max(self.clean_position.epoch, self._recovery_end or 0)
+        last = self.output.log.last_epoch(self.task.makes[0], self.task.task, after=after)
+        return self._inputs.first_records(last + 2) is None
+
+    def _await_handover(self) -> bool:
+        """Return whether to keep waiting for another replica's checkpoint. Move to that checkpoint once it is there."""
+        if self._handover_deadline_s is None:
+            return False
+        if self._skip_to_newer_checkpoint() or self._clock() >= self._handover_deadline_s or not self._is_another_active():
+            self._handover_deadline_s = None
+            return False
+        time.sleep(HANDOVER_POLL_S)
+        return True
+
+    def _skip_to_newer_checkpoint(self) -> bool:
+        """Move to a newer checkpoint of another replica, if there is one; the log may be trimmed up to there."""
+        if self._poll_newer_checkpoint() is None:
+            return False
+        saved = self._checkpoints.latest(self.task.name)
+        if saved is None or saved.epoch <= self.clean_position.epoch:
+            return False
+        self._saved_epoch = saved.epoch
+        self._move_clean(saved)
+        return True
+
+    def _move_clean(self, position: Position) -> None:
+        """Move the clean position, and the live position with it unless that is further ahead."""
+        self.clean_position = position
+        if self.live_position.epoch <= position.epoch:
+            self.live_position = position
 
     def _advance_clean(self) -> bool:
-        epochs = self._ready(self.clean.epoch, self._inbox.finals)
+        epochs = self._next_epochs(self.clean_position.epoch, self._inputs.final_records)
         if not epochs:
-            return self._skipped()
-        self.clean = self._run(self.clean, epochs, [Quality.EXACT] * len(epochs))
-        if self.live.epoch <= self.clean.epoch:
-            self.live = self.clean
+            return self._skip_to_newer_checkpoint()
+        self._move_clean(self._process(self.clean_position, epochs, [Quality.EXACT] * len(epochs)))
         self._save_if_due()
         return True
 
     def _advance_live(self) -> bool:
-        epochs = self._ready(self.live.epoch, self._inbox.firsts)
+        epochs = self._next_epochs(self.live_position.epoch, self._inputs.first_records)
         if not epochs:
             return False
-        if self.live.epoch == self.clean.epoch and all(record.quality is Quality.EXACT for record in epochs[0]):
-            return False  # it became final between two looks: the clean head will take it
-        self.live = self._run(self.live, epochs, [Quality.TENTATIVE] * len(epochs))
+        if self.live_position.epoch == self.clean_position.epoch and are_exact(epochs[0]):
+            return False  # the records became final since `_advance_clean` looked: it processes them in the next step
+        self.live_position = self._process(self.live_position, epochs, [Quality.TENTATIVE] * len(epochs))
         return True
 
-    def _go_on(self) -> bool:
-        """Without correction there is one head; it goes over first records and remembers for how long they were incomplete."""
-        epochs = self._ready(self.live.epoch, self._inbox.firsts)
+    def _advance_without_correction(self) -> bool:
+        """Process first records at a single position, which notes how long incomplete input affects the kept rows."""
+        position = self.live_position
+        epochs = self._next_epochs(position.epoch, self._inputs.first_records)
         if not epochs:
-            return self._skipped()
-        tainted, qualities = self.live.tainted, []
-        for number, records in enumerate(epochs, self.live.epoch + 1):
-            if any(record.quality is not Quality.EXACT for record in records):
-                tainted = number
-            elif tainted is not None and self._fades is not None and number - tainted > self._fades:
-                tainted = None
-            qualities.append(Quality.EXACT if tainted is None else Quality.TENTATIVE)
-        self.clean = self.live = self._run(self.live, epochs, qualities, tainted=tainted)
+            return self._skip_to_newer_checkpoint()
+        qualities, tainted = qualities_without_correction(
+            epochs, first_epoch=position.epoch + 1, tainted=position.tainted, taint_epochs=self._taint_epochs
+        )
+        self.clean_position = self.live_position = self._process(position, epochs, qualities, tainted=tainted)
         self._save_if_due()
         return True
 
     def _save_if_due(self) -> None:
-        due = self.clean.epoch - self._saved >= self.saves_every
-        if due or self.finished or self._checkpoints.is_requested(self.task.name):
+        if self._is_checkpoint_due() or self._checkpoints.is_requested(self.task.name):
             self.save()
 
-    def _is_waiting(self) -> bool:
-        """Whether another replica is still given time to hand over what it keeps. Where it has, this one starts from there."""
-        if self._given_until_s is None:
-            return False
-        if self._skipped() or self._clock() >= self._given_until_s or not self._is_made():
-            self._given_until_s = None
-            return False
-        time.sleep(WAIT_S)
-        return True
-
-    def _skipped(self) -> bool:
-        """Jump to a newer checkpoint of another replica where there is one: the log may be trimmed up to there."""
-        if self._clock() < self._looks_again_s:
-            return False
-        self._looks_again_s = self._clock() + LOOK_S
-        newest = self._checkpoints.latest_epoch(self.task.name)
-        if newest is None or newest <= self.clean.epoch:
-            return False
-        saved = self._checkpoints.latest(self.task.name)
-        if saved is None or saved.epoch <= self.clean.epoch:
-            return False
-        self.clean, self._saved = saved, saved.epoch
-        if self.live.epoch <= self.clean.epoch:
-            self.live = self.clean
-        return True
-
-    def _ready(self, after: int, look: Callable[[int], Records | None]) -> list[Records]:
-        """The records of the epochs that can be done next, as many as one job may take."""
-        found: list[Records] = []
+    def _next_epochs(self, after: int, read_records: Callable[[int], Records | None]) -> list[Records]:
+        """Return the input records of the complete epochs that follow, as many as one Spark job may process."""
+        epochs: list[Records] = []
         rows = 0
-        while len(found) < self._most_epochs and (self._timeline.last is None or after + len(found) < self._timeline.last):
-            records = look(after + len(found) + 1)
+        while len(epochs) < self._job_epochs_limit and (self._timeline.last is None or after + len(epochs) < self._timeline.last):
+            records = read_records(after + len(epochs) + 1)
             if records is None:
                 break
             rows += sum(record.rows for record in records)
-            if found and rows > self.contract.catch_up_rows:
+            if epochs and rows > self.contract.catch_up_rows:
                 break
-            found.append(records)
-        return found
+            epochs.append(records)
+        return epochs
 
-    def _run(
-        self, head: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None
+    def _process(
+        self, position: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None
     ) -> Position:
-        """What `_job` makes of it, and the time that takes; waiting for another replica is no work."""
-        begun, waited_s = self._clock(), self.outbox.waited_s
+        """Run `_run_job` and add its duration to the work, without the time spent waiting for another replica's record."""
+        start_s, waited_s = self._clock(), self.output.waited_s
         try:
-            return self._job(head, epochs, qualities, tainted=tainted)
+            return self._run_job(position, epochs, qualities, tainted=tainted)
         finally:
-            self._worked_s += self._clock() - begun - (self.outbox.waited_s - waited_s)
+            self._worked_s += self._clock() - start_s - (self.output.waited_s - waited_s)
 
-    def _job(self, head: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None) -> Position:
-        """One job over a run of epochs, and its commits in order: the head after them, or the same one where it came to nothing.
+    def _run_job(
+        self, position: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None
+    ) -> Position:
+        """Process several epochs as one Spark job and commit them in order.
 
-        `tainted` is what the head after them is to say of its kept rows."""
-        ends: list[int] = []
-        after = head.after
+        Return the position after them, with `tainted` as given; or the same position if the input was trimmed or the job failed.
+        """
+        last_seqs: list[int] = []
+        after = position.after
         for records in epochs:
             after = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
-            ends.append(after)
-        span = Span(head.epoch + 1, head.epoch + len(epochs), head.after, after)
+            last_seqs.append(after)
+        span = Span(position.epoch + 1, position.epoch + len(epochs), position.after, after)
         try:
-            new = self._inbox.rows(epochs)
+            new = self._inputs.rows(epochs)
         except TrimmedError:
-            self._looks_again_s = 0.0  # another replica has gone past it, and left a checkpoint
-            return head
+            self._next_checkpoint_poll_s = 0.0  # another replica has passed these epochs and saved a checkpoint
+            return position
         self.rows_read += sum(table.num_rows for table in new.values())
         try:
-            made, kept = self._compute.run(new, head, span)
+            output, kept = self._compute.run(new, position, span)
         except OperatorError as error:
-            self._failed(error, span)
-            return head
+            self._handle_failure(error, span)
+            return position
         self._failures = 0
-        if span.last >= self._wary_to:
-            self._most_epochs = MOST_EPOCHS
-        before = head.after
-        for number, (end, quality, records) in enumerate(zip(ends, qualities, epochs, strict=True), span.first):
+        if span.last >= self._limit_job_epochs_until:
+            self._job_epochs_limit = MAX_JOB_EPOCHS
+        after = position.after
+        for epoch, (last_seq, quality, records) in enumerate(zip(last_seqs, qualities, epochs, strict=True), span.first):
             lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
-            each = Span(number, number, before, end)
-            for stream, rows in made.items():
-                mine = rows if len(epochs) == 1 else rows_of(rows, each)
-                self.outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
-            before = end
+            for stream, rows in output.items():
+                epoch_rows = rows if len(epochs) == 1 else rows_of(rows, Span(epoch, epoch, after, last_seq))
+                self.output.publish(stream, epoch, rows=epoch_rows, quality=quality, lineage=lineage)
+            after = last_seq
         return Position(span.last, kept, after, tainted)
 
-    def _failed(self, error: OperatorError, span: Span) -> None:
-        """Try again with half as many epochs, until the one at fault is found, and give up on that after the contract's retries."""
+    def _handle_failure(self, error: OperatorError, span: Span) -> None:
+        """Halve the epochs of the next jobs to find the one that fails. Raise HoldfastError when its retries are used up."""
         if span.last > span.first:
-            self._most_epochs, self._wary_to = (span.last - span.first + 1) // 2, max(self._wary_to, span.last)
+            self._job_epochs_limit = (span.last - span.first + 1) // 2
+            self._limit_job_epochs_until = max(self._limit_job_epochs_until, span.last)
             return
         self._failures += 1
         if self._failures > self.contract.retries:

@@ -1,4 +1,4 @@
-"""The loop of one replica: a thread that does what its worker can do, and can be stopped, stalled, slowed and killed."""
+"""The loop of one replica: a thread that steps the replica and that can be stopped, stalled, slowed down and killed."""
 
 import ctypes
 import errno
@@ -7,93 +7,74 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from holdfast.engine.operator_call import first_line
 from holdfast.errors import HoldfastError, LogError
-from holdfast.log import Quality
-from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
+from holdfast.runtime.replica import Replica
 
 POLL_S = 0.02
-"""How long a replica that has nothing to do waits before it looks again."""
+"""How long a replica without work waits before the next step."""
 IDLE_S = 5.0
-"""An idle one is woken; it looks by itself only in case."""
+"""How long an idle replica waits at most before it checks its assignment. A new assignment wakes it earlier."""
 
-LOG_AWAY_S = 120.0
-"""How long a replica waits for a log that is full or away before it fails, and is tried on another node."""
-LOG_LOOK_S = 0.5
+LOG_WAIT_LIMIT_S = 120.0
+"""How long a replica waits for a log that is full or unreachable before it fails and is restarted on another node."""
+LOG_RETRY_S = 0.5
 
 
 class Killed(BaseException):
-    """Raised inside a replica's thread by a crash fault, wherever it happens to be: no clean-up of its own may catch it."""
-
-
-class Worker(Protocol):
-    """What a loop runs: a source, a PE's task or a sink."""
-
-    clean: Position
-    live: Position
-    rows_read: int
-
-    @property
-    def finished(self) -> bool: ...
-    @property
-    def quality(self) -> Quality: ...
-    def step(self) -> bool: ...
-    def close(self) -> None: ...
+    """Raised in a replica's thread by a crash fault, at any point. It is no Exception, so ordinary handlers do not catch it."""
 
 
 class ReplicaLoop:
-    """One replica's thread and what is known of it.
+    """The thread of one replica.
 
-    `make` builds the worker inside the thread, when the replica is active; it may take long, and may fail. `ranked` is told the
-    replica's rank whenever that changes, `woken` of a worker whose replica was idle until then.
+    `create` builds the replica inside the thread when it becomes active. It may take long and may fail; it returns None if its
+    second argument, which says whether the loop is stopping, became true. `cancel` cancels the replica's Spark jobs.
     """
 
     def __init__(
         self,
         assigned: AssignedReplica,
-        make: Callable[[AssignedReplica, Callable[[], bool]], tuple[Worker, Timeline] | None],
+        create: Callable[[AssignedReplica, Callable[[], bool]], tuple[Replica, Timeline] | None],
         *,
-        ranked: Callable[[Worker, int], None],
-        woken: Callable[[Worker], None],
         cancel: Callable[[], None],
     ) -> None:
         self.assigned = assigned
         self.state: State = "starting"
         self.error: str | None = None
-        self._make, self._ranked, self._tell_woken, self._cancel = make, ranked, woken, cancel
-        self._worker: Worker | None = None
+        self._create, self._cancel = create, cancel
+        self._replica: Replica | None = None
         self._timeline: Timeline | None = None
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._killed = self._was_idle = False
-        self._stalled_until = self._slow_until = self._slow_s = 0.0
+        self._stalled_until_s = self._slow_until_s = self._slow_by_s = 0.0
         self._busy = True
-        self._log_away_since: float | None = None
-        self._rate, self._seen = 0.0, (time.monotonic(), 0)
+        self._log_failing_since_s: float | None = None
+        self._rows_per_s, self._rate_measured = 0.0, (time.monotonic(), 0)
         self._latency_s: float | None = None
         self._thread = threading.Thread(target=self._run, name=assigned.key, daemon=True)
         self._thread.start()
 
     def assign(self, assigned: AssignedReplica) -> None:
-        """Take a new rank, or become active or idle."""
-        changed = assigned.rank != self.assigned.rank
+        """Change the replica's rank, or make it active or idle."""
+        rank_changed = assigned.rank != self.assigned.rank
         self.assigned = assigned
         self._woken.set()
-        if changed and self._worker is not None:
-            self._ranked(self._worker, assigned.rank)
+        if rank_changed and self._replica is not None:
+            self._replica.set_rank(assigned.rank)
 
     def stop(self, *, wait_s: float = 10.0) -> None:
-        """End the loop after the step that it is in."""
+        """End the loop after its current step."""
         self._stopping.set()
         self._woken.set()
         self._cancel()
         self._thread.join(wait_s)
 
     def kill(self) -> None:
-        """End it at once, in the middle of whatever it does, and where that swallows what is thrown into it, right after."""
+        """End the loop in the middle of its current step, or right after it if the step catches the exception."""
         self._killed = True
         self._woken.set()
         ident = self._thread.ident
@@ -102,44 +83,53 @@ class ReplicaLoop:
         self._cancel()
 
     def stall(self, for_s: float) -> None:
-        self._stalled_until = time.monotonic() + for_s
+        """Take no step for `for_s` seconds."""
+        self._stalled_until_s = time.monotonic() + for_s
 
     def slow(self, by_s: float, *, for_s: float) -> None:
-        self._slow_s, self._slow_until = by_s, time.monotonic() + for_s
+        """Delay every epoch by `by_s` seconds for `for_s` seconds."""
+        self._slow_by_s, self._slow_until_s = by_s, time.monotonic() + for_s
 
     def status(self) -> ReplicaStatus:
-        worker, timeline, now = self._worker, self._timeline, time.time()
-        lag = None
-        if worker is not None and timeline is not None:
-            lag = max(0, timeline.last_closed_epoch(now) - worker.live.epoch) * timeline.epoch_s / timeline.speed
-            then, rows = self._seen
-            if time.monotonic() - then >= 1:
-                self._rate = (worker.rows_read - rows) / (time.monotonic() - then)
-                self._seen = time.monotonic(), worker.rows_read
+        """Return the state, the positions and the rates of the replica."""
+        replica, timeline = self._replica, self._timeline
+        live = clean = lag_s = None
+        if replica is not None:
+            live, clean = replica.live_position.epoch, replica.clean_position.epoch
+            if timeline is not None:
+                lag_s = max(0, timeline.last_closed_epoch(time.time()) - live) * timeline.epoch_s / timeline.speed
+                self._measure_rate(replica)
         return ReplicaStatus(
             key=self.assigned.key,
             incarnation=self.assigned.incarnation,
             state=self.state,
             error=self.error,
-            live=worker.live.epoch if worker else None,
-            clean=worker.clean.epoch if worker else None,
-            quality=worker.quality.value if worker else None,
-            lag_s=lag,
-            rows_s=self._rate if worker else None,
+            live=live,
+            clean=clean,
+            quality=replica.quality.value if replica else None,
+            lag_s=lag_s,
+            rows_s=self._rows_per_s if replica else None,
             latency_s=self._latency_s,
-            caught_up=worker is not None and not self._busy and worker.live.epoch == worker.clean.epoch,
+            caught_up=replica is not None and not self._busy and live == clean,
         )
+
+    def _measure_rate(self, replica: Replica) -> None:
+        measured_s, rows = self._rate_measured
+        now_s = time.monotonic()
+        if now_s - measured_s >= 1:
+            self._rows_per_s = (replica.rows_read - rows) / (now_s - measured_s)
+            self._rate_measured = now_s, replica.rows_read
 
     def _run(self) -> None:
         try:
             while not self._stopping.is_set() and self.state != "finished":
                 if self.assigned.active:
-                    self._work()
+                    self._run_active()
                 else:
-                    self._worker, self.state, self._was_idle = None, "idle", True
+                    self._replica, self.state, self._was_idle = None, "idle", True
                     self._woken.wait(IDLE_S)
                     self._woken.clear()
-                    self._die_if_killed()
+                    self._raise_if_killed()
         except Killed:
             self.state, self.error = "failed", "killed by a fault"
         except HoldfastError as error:
@@ -148,69 +138,72 @@ class ReplicaLoop:
             logging.getLogger("holdfast").exception("replica %s failed", self.assigned.key)
             self.state, self.error = "failed", f"{type(error).__name__}: {first_line(error)}"
 
-    def _die_if_killed(self) -> None:
-        """Raise Killed where a step went on in spite of it: while an error of Spark is translated, every exception is caught."""
+    def _raise_if_killed(self) -> None:
+        """Raise Killed again if a step has caught it: pyspark catches every exception while it translates a Java error."""
         if self._killed:
             raise Killed
 
-    def _work(self) -> None:
-        """From becoming active to becoming idle, finishing or being stopped."""
+    def _run_active(self) -> None:
+        """Create the replica and step it until it becomes idle, finishes or is stopped."""
         self.state = "starting"
-        made, done = None, False
-        while not done and self.assigned.active and not self._stopping.is_set():
-            with self._waiting_for_the_log():
-                made = self._make(self.assigned, self._stopping.is_set)
-                done = True
-        if made is None:
+        created = self._create_replica()
+        if created is None:
             return
-        worker, self._timeline = made
-        self._ranked(worker, self.assigned.rank)
+        replica, self._timeline = created
+        replica.set_rank(self.assigned.rank)
         if self._was_idle:
-            self._tell_woken(worker)
-        self._worker, self.state, self._was_idle = worker, "running", False
+            replica.on_activation()
+        self._replica, self.state, self._was_idle = replica, "running", False
         try:
-            self._follow(worker, self._timeline)
+            self._step_repeatedly(replica, self._timeline)
         finally:
-            worker.close()
+            replica.close()
 
-    def _step(self, worker: Worker) -> bool:
-        """One step of the worker."""
-        did = False
-        with self._waiting_for_the_log():
-            did = worker.step()
-            self._die_if_killed()
-        return did
+    def _create_replica(self) -> tuple[Replica, Timeline] | None:
+        while self.assigned.active and not self._stopping.is_set():
+            with self._retry_while_log_fails():
+                return self._create(self.assigned, self._stopping.is_set)
+        return None
+
+    def _step_once(self, replica: Replica) -> bool:
+        did_work = False
+        with self._retry_while_log_fails():
+            did_work = replica.step()
+            self._raise_if_killed()
+        return did_work
 
     @contextmanager
-    def _waiting_for_the_log(self) -> Iterator[None]:
-        """While the log cannot be used, or the disk is full, the replica's state says why, and whatever is done here is to be tried
-        again: what was cut short does no harm when it is done once more."""
+    def _retry_while_log_fails(self) -> Iterator[None]:
+        """Suppress an error of the log, or of a full disk, and pause: the caller tries again, because every step is repeatable.
+
+        The replica's status shows the error. It is raised if it persists for LOG_WAIT_LIMIT_S.
+        """
         try:
             yield
         except (LogError, OSError) as error:
             if not isinstance(error, LogError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            now = time.monotonic()
-            self._log_away_since = self._log_away_since or now
-            if now - self._log_away_since > LOG_AWAY_S:
+            now_s = time.monotonic()
+            self._log_failing_since_s = self._log_failing_since_s or now_s
+            if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:
                 raise
             self.error = f"waits for the log: {error}" if isinstance(error, LogError) else f"waits for room: {error}"
-            self._stopping.wait(LOG_LOOK_S)
+            self._stopping.wait(LOG_RETRY_S)
         else:
-            self._log_away_since = self.error = None
+            self._log_failing_since_s = self.error = None
 
-    def _follow(self, worker: Worker, timeline: Timeline) -> None:
+    def _step_repeatedly(self, replica: Replica, timeline: Timeline) -> None:
         while self.assigned.active and not self._stopping.is_set():
-            if time.monotonic() < self._stalled_until:
+            if time.monotonic() < self._stalled_until_s:
                 self._stopping.wait(POLL_S)
                 continue
-            before = worker.live.epoch
-            self._busy = self._step(worker)
-            if worker.live.epoch > before:
-                self._latency_s = time.time() - timeline.closes_s(worker.live.epoch)
-                if time.monotonic() < self._slow_until:
-                    self._stopping.wait(self._slow_s)
-            if worker.finished:
+            before = replica.live_position.epoch
+            self._busy = self._step_once(replica)
+            if replica.live_position.epoch > before:
+                self._latency_s = time.time() - timeline.closes_s(replica.live_position.epoch)
+                if time.monotonic() < self._slow_until_s:
+                    self._stopping.wait(self._slow_by_s)
+            if replica.finished:
                 self.state = "finished"
                 return
             if not self._busy:

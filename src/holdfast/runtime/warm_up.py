@@ -1,4 +1,4 @@
-"""What a PE host without work does: it rehearses, so that what it takes over is not the first thing that its Spark ever runs."""
+"""A rehearsal for a PE host without work: it warms up the JVM, so that the host recovers replicas faster later."""
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -35,9 +35,9 @@ app.sink("out", compared)
 
 
 def rehearse(spark: SparkSession) -> None:
-    """Do with an application made for it what a recovery does: analyse it, plan it, run it.
+    """Analyse, plan and run a small application, as a recovery does.
 
-    The JVM loads and compiles most of what any application needs: what is taken over then is current again much sooner.
+    The JVM then has loaded and compiled most of the code that any application needs.
     """
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)

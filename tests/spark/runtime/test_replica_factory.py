@@ -1,4 +1,4 @@
-"""The second law on real Spark: tasks die and come back in any order, with absent epochs in between, and end as one plan does."""
+"""The second law on Spark: tasks die and restart in any order, with absent epochs, and the output equals that of one plan."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -88,11 +88,11 @@ TRACES = {
 }
 
 
-class Driven:
-    """A job whose workers are stepped by hand, in whatever order a test wants."""
+class SteppedJob:
+    """A job whose replicas are stepped by hand, in an order that the test chooses."""
 
     def __init__(self, spark, name, tmp_path, *, rng, contract):
-        self.rng, self.told = rng, []
+        self.rng, self.events = rng, []
         trace = tmp_path / "trace.parquet"
         TRACES[name](trace)
         application = EXAMPLES / f"{name}.py"
@@ -109,79 +109,76 @@ class Driven:
         )
         layout = layout_of(self.job)
         self.tasks = layout.tasks
-        self.running = ReplicaFactory(
+        self.factory = ReplicaFactory(
             spark,
             1,
             layout.settings,
             node="n",
-            tell=lambda kind, about: self.told.append((kind, about)),
+            emit=lambda kind, about: self.events.append((kind, about)),
             scratch=tmp_path / "scratch",
         )
-        self.running._await_readers = lambda stopped: None
-        self.workers = {task.name: self.start(task) for task in self.tasks}
-        self.timeline = read_timeline(self.running.store)
-
-    def tell(self, kind, about):
-        self.told.append((kind, about))
+        self.factory._await_readers = lambda is_stopping: None
+        self.replicas = {task.name: self.start(task) for task in self.tasks}
+        self.timeline = read_timeline(self.factory.store)
 
     def start(self, task):
-        return self.running.worker(AssignedReplica(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
+        return self.factory.create(AssignedReplica(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
 
-    def absent(self, task):
-        """Stand in for the next epoch of a task, as the recovery manager would."""
-        log = EpochLog(self.running.store)
+    def commit_absent(self, task):
+        """Commit an absent record for the next epoch of a task, as the orchestrator does."""
+        log = EpochLog(self.factory.store)
         for stream in task.makes:
-            after = self.running.checkpoints.latest_epoch(task.name) or self.timeline.first - 1
+            after = self.factory.checkpoints.latest_epoch(task.name) or self.timeline.first - 1
             epoch = log.last_epoch(stream, task.task, after=after) + 1
             if epoch <= self.timeline.last:
                 log.offer(Record(stream, task.task, epoch, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
 
     def play(self, steps):
-        alive = set(self.workers)
+        alive = set(self.replicas)
         for _ in range(steps):
             task = self.rng.choice(self.tasks)
             act = self.rng.random()
             if act < 0.1 and task.makes:
                 alive.discard(task.name)
-                self.absent(task)
+                self.commit_absent(task)
             elif act < 0.2 and task.name not in alive:
-                self.workers[task.name] = self.start(task)
+                self.replicas[task.name] = self.start(task)
                 alive.add(task.name)
             elif task.name in alive:
-                self.workers[task.name].step()
+                self.replicas[task.name].step()
         for task in self.tasks:
             if task.name not in alive:
-                self.workers[task.name] = self.start(task)
+                self.replicas[task.name] = self.start(task)
 
     def settle(self):
-        while not all(worker.finished for worker in self.workers.values()):
-            assert sum(worker.step() for worker in self.workers.values()), "nothing can be done, yet not all is done"
+        while not all(replica.finished for replica in self.replicas.values()):
+            assert sum(replica.step() for replica in self.replicas.values()), "no replica can advance, but not all have finished"
 
 
 @pytest.mark.parametrize("name", TRACES)
-def test_the_newest_output_equals_one_plan_whatever_died_on_the_way(spark, tmp_path, name):
-    driven = Driven(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
-    driven.play(60)
-    source = driven.tasks[0]
-    logged = spark.read.parquet(f"{driven.job.log}/data/{source.pe}/{source.task}")
-    assert logged.schema.simpleString() == driven.running.schemas[source.pe].simpleString()
+def test_newest_output_equals_one_plan_after_random_faults(spark, tmp_path, name):
+    job = SteppedJob(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
+    job.play(60)
+    source = job.tasks[0]
+    logged = spark.read.parquet(f"{job.job.log}/data/{source.pe}/{source.task}")
+    assert logged.schema.simpleString() == job.factory.schemas[source.pe].simpleString()
     assert logged.count() > 0
-    driven.settle()
-    sources = open_trace(spark, driven.running.graph, driven.job.feed.trace)
-    apart = differences(spark, driven.running.app, sources, out=driven.running.out, timeline=driven.timeline)
-    assert apart == dict.fromkeys(apart)
-    assert not [about for kind, about in driven.told if kind == "divergence"]
-    sink = next(task.pe for task in driven.tasks if task.kind == "sink")
-    newest = read_output(driven.job.out, sink).drop_columns("quality")
+    job.settle()
+    sources = open_trace(spark, job.factory.graph, job.job.feed.trace)
+    difference_of = differences(spark, job.factory.app, sources, out=job.factory.out, timeline=job.timeline)
+    assert set(difference_of.values()) == {None}
+    assert not [about for kind, about in job.events if kind == "divergence"]
+    sink = next(task.pe for task in job.tasks if task.kind == "sink")
+    newest = read_output(job.job.out, sink).drop_columns("quality")
     assert newest.num_rows > 0
-    files = [f"{driven.job.out}/{file.name}" for file in list_output_files(driven.running.out, sink)]
-    by_spark = spark.read.parquet(*files).toArrow()  # as anybody would who knows nothing of holdfast
+    files = [f"{job.job.out}/{file.name}" for file in list_output_files(job.factory.out, sink)]
+    by_spark = spark.read.parquet(*files).toArrow()  # as a reader without holdfast would
     assert first_difference(by_spark, newest) is None
-    corrected = [about for kind, about in driven.told if kind == "output" and about["as"] == "final"]
-    assert corrected, "nothing died where it mattered: the schedule tests nothing"
+    corrections = [about for kind, about in job.events if kind == "output" and about["as"] == "final"]
+    assert corrections, "no epoch was corrected: the schedule tests nothing"
 
 
-def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spark):
+def test_row_with_a_seq_past_the_input_is_reported(spark):
     app = App("ahead")
     source = app.source("s", "seq long, x double")
     ahead = app.operator(inputs=source, name="ahead")(lambda rows: rows.selectExpr("if(x = 2, seq + 100, seq) as seq", "x"))
@@ -189,39 +186,39 @@ def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spa
     graph = app.graph()
     compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0")
     rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
-    made, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
-    assert made["ahead"].num_rows == 2
-    words = (
+    output, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
+    assert output["ahead"].num_rows == 2
+    message = (
         r"^operator 'ahead' \(.*test_replica_factory.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
     )
-    with pytest.raises(OperatorError, match=words):
+    with pytest.raises(OperatorError, match=message):
         compute.run({"s": rows.slice(2)}, Position(1, after=2), Span(2, 2, 2, 4))
 
 
-def test_a_trace_that_is_gone_while_it_is_replayed_is_told_in_a_line(spark, tmp_path):
+def test_trace_deleted_during_replay_is_reported_in_one_line(spark, tmp_path):
     trace, task = tmp_path / "trace.parquet", Task(pe="orders", kind="source", makes=("orders",))
     write_orders(trace)
     fetch = trace_row_fetcher(spark.read.parquet(str(trace)), task, epoch_s=1.0, key=("user",), tasks=1)
     assert fetch(Span(0, 0, 0, 10)).num_rows == 10
     trace.unlink()
-    with pytest.raises(TraceError, match=r"^the trace of source 'orders' cannot be read any more: .*trace\.parquet.*$") as told:
+    with pytest.raises(TraceError, match=r"^the trace of source 'orders' cannot be read any more: .*trace\.parquet.*$") as raised:
         fetch(Span(0, 0, 10, 20))
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
 
 
-def test_sparks_jobs_carry_the_name_of_the_pe_and_its_epochs(spark):
+def test_spark_jobs_carry_the_pe_and_its_epochs(spark):
     app = App("named")
     app.sink("out", app.operator(inputs=app.source("s", "seq long, x double"), name="double")(lambda rows: rows.select("seq", "x")))
     graph, context = app.graph(), spark.sparkContext
     compute = PeCompute(spark, graph, ["double"], analyse(graph, spark), name="named: double/0")
     rows = pa.table({"seq": [1, 2], "x": [0.0, 1.0], "epoch": [3, 4]})
-    said = []
+    descriptions = []
     try:
         for last in (3, 4):
             compute.run({"s": rows.slice(0, last - 2)}, Position(2), Span(3, last, 0, last - 2))
-            said.append(context.getLocalProperty("spark.job.description"))
+            descriptions.append(context.getLocalProperty("spark.job.description"))
     finally:
         for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
             context.setLocalProperty(name, None)
-    assert said == ["named: double/0 epoch 3", "named: double/0 epochs 3 to 4"]
+    assert descriptions == ["named: double/0 epoch 3", "named: double/0 epochs 3 to 4"]
     assert len(context.statusTracker().getJobIdsForGroup("named: double/0")) == 2

@@ -1,4 +1,4 @@
-"""One job on Spark reads another job's stream: what it puts out is what one plan over both would."""
+"""A job on Spark that reads another job's stream: its output equals that of one plan over both applications."""
 
 from pathlib import Path
 
@@ -40,17 +40,22 @@ app.sink("busy", counts)
 """
 
 
-def running(spark, tmp_path, job, number, **more):
+def factory_of(spark, tmp_path, job, number, **settings):
     layout = layout_of(job)
-    made = ReplicaFactory(
-        spark, number, {**layout.settings, **more}, node="n", tell=lambda kind, about: None, scratch=tmp_path / f"scratch-{number}"
+    factory = ReplicaFactory(
+        spark,
+        number,
+        {**layout.settings, **settings},
+        node="n",
+        emit=lambda kind, about: None,
+        scratch=tmp_path / f"scratch-{number}",
     )
-    made._await_readers = lambda stopped: None
-    return made, layout.tasks
+    factory._await_readers = lambda is_stopping: None
+    return factory, layout.tasks
 
 
-def workers(made, tasks, number):
-    return [made.worker(AssignedReplica(job=number, pe=t.pe, task=t.task, replica=0), lambda: False)[0] for t in tasks]
+def create_replicas(factory, tasks, number):
+    return [factory.create(AssignedReplica(job=number, pe=t.pe, task=t.task, replica=0), lambda: False)[0] for t in tasks]
 
 
 @pytest.fixture
@@ -65,7 +70,7 @@ def market(spark, tmp_path):
         out=str(tmp_path / "out"),
         contract=Contract(checkpoint_epochs=2),
     )
-    return running(spark, tmp_path, job, 1), trace
+    return factory_of(spark, tmp_path, job, 1), trace
 
 
 def reader(tmp_path, *, schema):
@@ -81,54 +86,52 @@ def reader(tmp_path, *, schema):
     )
 
 
-def settle(workers):
-    while not all(worker.finished for worker in workers):
-        assert sum(worker.step() for worker in workers), "nothing can be done, yet not all is done"
+def settle(replicas):
+    while not all(replica.finished for replica in replicas):
+        assert sum(replica.step() for replica in replicas), "no replica can advance, but not all have finished"
 
 
-def assert_is_what_one_plan_gives(spark, made, second, trace, job):
+def assert_equals_one_plan(spark, producer, second, trace, job):
     timeline = read_timeline(second.store)
     epochs = timeline.first, timeline.last
-    events = with_epochs(open_trace(spark, made.graph, str(trace)), ByTime(timeline.epoch_s))
-    averages = run_batch(made.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
+    events = with_epochs(open_trace(spark, producer.graph, str(trace)), ByTime(timeline.epoch_s))
+    averages = run_batch(producer.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
     whole = run_batch(second.graph, {"averages": averages}, epochs=epochs)["counts"].toArrow()
     busy = read_output(job.out, "busy")
     assert busy.num_rows > 20
     assert first_difference(whole, busy.select(whole.column_names).cast(whole.schema)) is None
 
 
-def test_a_job_reads_another_jobs_stream_to_its_end_though_that_job_is_gone_and_only_what_is_shared_of_it_is_left(
-    spark, tmp_path, market
-):
-    (made, tasks), trace = market
-    whole_job = workers(made, tasks, 1)
+def test_shared_stream_outlives_its_job(spark, tmp_path, market):
+    (producer, tasks), trace = market
+    market_replicas = create_replicas(producer, tasks, 1)
     job = reader(tmp_path, schema="seq long, ticker string, vwap double")
     own = layout_of(job)
     graph = Graph()
-    graph.add(1, layout_of(made.job), {})
+    graph.add(1, layout_of(producer.job), {})
     layout, refs = graph.with_shared(own, {"market": 1})
     graph.add(2, layout, refs)
-    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
+    second, second_tasks = factory_of(spark, tmp_path, job, 2, logs={"market": producer.job.log})
     assert [task.kind for task in second_tasks] == ["operators", "sink"]
-    readers = workers(second, second_tasks, 2)
+    readers = create_replicas(second, second_tasks, 2)
     for _ in range(3):
-        for worker in (*whole_job, *readers):
-            worker.step()
-    assert not any(worker.finished for worker in whole_job)
-    graph.remove(1)  # as when it is canceled
-    left = [task.name for owner, task in graph.uses(2) if owner == 1]
-    assert left == ["aggregator/0", "market/0", "trade_filter/0", "trade_quote/0", "vwap/0"]
-    made.is_left(left)
-    settle([*(worker for worker, task in zip(whole_job, tasks, strict=True) if task.name in left), *readers])
-    assert_is_what_one_plan_gives(spark, made, second, trace, job)
-    oldest = EpochLog(made.store).oldest_epoch("vwap", 0)
-    assert oldest is not None and oldest > read_timeline(made.store).first
+        for replica in (*market_replicas, *readers):
+            replica.step()
+    assert not any(replica.finished for replica in market_replicas)
+    graph.remove(1)  # as if it were cancelled
+    remaining = [task.name for owner, task in graph.uses(2) if owner == 1]
+    assert remaining == ["aggregator/0", "market/0", "trade_filter/0", "trade_quote/0", "vwap/0"]
+    producer.set_remaining_tasks(remaining)
+    settle([*(replica for replica, task in zip(market_replicas, tasks, strict=True) if task.name in remaining), *readers])
+    assert_equals_one_plan(spark, producer, second, trace, job)
+    oldest = EpochLog(producer.store).oldest_epoch("vwap", 0)
+    assert oldest is not None and oldest > read_timeline(producer.store).first
 
 
-def test_a_source_that_declares_what_the_stream_lacks_is_told_what_there_is(spark, tmp_path, market):
-    (made, tasks), _ = market
-    first = workers(made, tasks, 1)
+def test_missing_column_of_a_shared_stream_is_reported(spark, tmp_path, market):
+    (producer, tasks), _ = market
+    first = create_replicas(producer, tasks, 1)
     job = reader(tmp_path, schema="seq long, ticker string, price double")
-    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
+    second, second_tasks = factory_of(spark, tmp_path, job, 2, logs={"market": producer.job.log})
     with pytest.raises(HoldfastError, match="source 'averages' declares column 'price', which stream 'market:vwap' does not have"):
-        settle([*first, *workers(second, second_tasks, 2)])
+        settle([*first, *create_replicas(second, second_tasks, 2)])

@@ -1,11 +1,11 @@
-"""A standby's rehearsal on real Spark."""
+"""The rehearsal of a standby PE host on Spark."""
 
 from holdfast.runtime.warm_up import rehearse
 
 
-def test_a_rehearsal_runs_jobs_as_a_recovery_does(spark):
+def test_rehearsal_runs_spark_jobs(spark):
     context = spark.sparkContext
-    context.setJobGroup("a rehearsal", "told from the jobs of other tests")
+    context.setJobGroup("a rehearsal", "distinguishes these jobs from those of other tests")
     try:
         rehearse(spark)
     finally:

@@ -1,4 +1,4 @@
-"""Who is waited for before a trace begins."""
+"""Readiness: the tasks and agents that a trace waits for."""
 
 from obstore.store import MemoryStore
 
@@ -15,17 +15,17 @@ TASKS = (
 )
 
 
-def test_a_trace_waits_for_its_readers_and_for_the_agents_of_those_that_are_protected():
+def test_trace_waits_for_its_readers_and_their_agents():
     job = Job(job="j", application="app.py", log="x", contract=PREDICTED, contracts={"a": Contract()})
-    wanted = awaited_names(job, TASKS)
-    assert wanted == {"a/0", "b/1", "out/0", "agent of b/1"}
+    names = awaited_names(job, TASKS)
+    assert names == {"a/0", "b/1", "out/0", "agent of b/1"}
     store = Store(MemoryStore())
-    for name in sorted(wanted):
-        assert not all_ready(store, wanted)
+    for name in sorted(names):
+        assert not all_ready(store, names)
         mark_ready(store, name)
-    assert all_ready(store, wanted)
+    assert all_ready(store, names)
 
 
-def test_without_protection_it_waits_for_no_agent():
+def test_without_prediction_no_agent_is_awaited():
     job = Job(job="j", application="app.py", log="x")
     assert awaited_names(job, TASKS) == {"a/0", "b/1", "out/0"}

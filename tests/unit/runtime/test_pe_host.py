@@ -1,4 +1,4 @@
-"""A PE host: its beat waits for Spark and ends with it, and what it is to run is loaded as soon as that can be."""
+"""The PE host: its beat depends on Spark, and it loads jobs, refuses them and rehearses."""
 
 import threading
 import time
@@ -15,104 +15,104 @@ LIMIT_S = 20.0
 
 
 class Ended(BaseException):
-    """The process would be gone."""
+    """Raised instead of ending the process."""
 
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    made = PeHost(tmp_path, "n1")
+    pe_host = PeHost(tmp_path, "n1")
     monkeypatch.setattr(hosts, "BEAT_S", 0.01)
-    yield made
-    made.stopping.set()
-    made._history.close()
+    yield pe_host
+    pe_host.stopping.set()
+    pe_host._history.close()
 
 
-def said(tmp_path):
+def status(tmp_path):
     return HostStatus.model_validate_json((tmp_path / "host.json").read_text())
 
 
-def test_a_host_whose_spark_is_gone_says_so_and_ends(host, tmp_path, monkeypatch, capsys):
+def test_host_whose_spark_died_reports_it_and_exits(host, tmp_path, monkeypatch, capsys):
     codes = []
 
     def end(code):
         codes.append(code)
         raise Ended
 
-    def feel():
+    def check():
         raise MachineError("Spark's JVM was killed by SIGKILL")
 
     monkeypatch.setattr("os._exit", end)
-    host._spark, host._feel = object(), feel
+    host._spark, host._check_spark = object(), check
     with pytest.raises(Ended):
         host._beat()
     assert codes == [1]
-    assert (said(tmp_path).ready, said(tmp_path).error) == (True, "Spark's JVM was killed by SIGKILL")
+    assert (status(tmp_path).ready, status(tmp_path).error) == (True, "Spark's JVM was killed by SIGKILL")
     assert "Spark's JVM was killed by SIGKILL" in capsys.readouterr().err
 
 
-def test_a_host_that_stops_does_not_mind_that_spark_is_gone(host):
-    def feel():
+def test_stopping_host_ignores_the_end_of_spark(host):
+    def check():
         host.stopping.set()
         raise MachineError("Spark's context has ended")
 
-    host._feel = feel
+    host._check_spark = check
     host._beat()
 
 
-def test_a_host_whose_spark_hangs_falls_silent(host, tmp_path):
-    hangs, goes_on = threading.Event(), threading.Event()
+def test_host_whose_spark_hangs_stops_beating(host, tmp_path):
+    hangs, released = threading.Event(), threading.Event()
     beats = []
 
-    def feel():
+    def check():
         beats.append(1)
         if len(beats) == 3:
             hangs.set()
-            assert goes_on.wait(LIMIT_S)
+            assert released.wait(LIMIT_S)
 
-    host._feel = feel
-    beating = threading.Thread(target=host._beat, daemon=True)
-    beating.start()
+    host._check_spark = check
+    thread = threading.Thread(target=host._beat, daemon=True)
+    thread.start()
     assert hangs.wait(LIMIT_S)
-    last_s = said(tmp_path).beat_s
-    beating.join(0.1)
-    assert said(tmp_path).beat_s == last_s
-    goes_on.set()
-    ends_s = time.monotonic() + LIMIT_S
-    while said(tmp_path).beat_s == last_s and time.monotonic() < ends_s:
+    last_s = status(tmp_path).beat_s
+    thread.join(0.1)
+    assert status(tmp_path).beat_s == last_s
+    released.set()
+    deadline_s = time.monotonic() + LIMIT_S
+    while status(tmp_path).beat_s == last_s and time.monotonic() < deadline_s:
         time.sleep(0.01)
-    assert said(tmp_path).beat_s > last_s
+    assert status(tmp_path).beat_s > last_s
     host.stopping.set()
-    beating.join(LIMIT_S)
+    thread.join(LIMIT_S)
 
 
-class Job:
-    """A job whose log is away at first, and that cannot be loaded where it is called so."""
+class Factory:
+    """A replica factory whose log is unreachable twice. A job named "broken" cannot be loaded at all."""
 
     def __init__(self, tries, *, name):
         self.tries = tries
         self.tries.append(name)
         if name == "broken":
-            raise HoldfastError("the log at 'x' is that of application 'bank'")
+            raise HoldfastError("the log at 'x' belongs to application 'bank'")
         if len(self.tries) < 3:
             raise LogError("the log at 'x' cannot be read: connection refused")
 
-    def worker(self, assigned, stopped):
-        raise HoldfastError("it was loaded, and that is all")
+    def create(self, assigned, is_stopping):
+        raise HoldfastError("the job was loaded")
 
 
-def ended(host, key):
-    ends_s = time.monotonic() + LIMIT_S
-    while (status := host._loops[key].status()).state != "failed" and time.monotonic() < ends_s:
+def await_failure(host, key):
+    deadline_s = time.monotonic() + LIMIT_S
+    while (replica := host._loops[key].status()).state != "failed" and time.monotonic() < deadline_s:
         time.sleep(0.01)
-    return status
+    return replica
 
 
 @pytest.fixture
 def loading(host, monkeypatch):
-    """A function that gives the host a replica of a job of that name; and how often it tried to load it."""
+    """Return a function that assigns a replica to the host, and the list of attempts to load its job."""
     tries: list[str] = []
-    monkeypatch.setattr("holdfast.runtime.replica_loop.LOG_LOOK_S", 0.01)
-    monkeypatch.setattr(hosts, "ReplicaFactory", lambda spark, number, settings, **_: Job(tries, name=settings["job"]["job"]))
+    monkeypatch.setattr("holdfast.runtime.replica_loop.LOG_RETRY_S", 0.01)
+    monkeypatch.setattr(hosts, "ReplicaFactory", lambda spark, number, settings, **_: Factory(tries, name=settings["job"]["job"]))
     host._spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelJobGroup=lambda group: None))
     assigned = AssignedReplica(job=1, pe="vwap", task=0, replica=0, incarnation=1, rank=0, active=True)
 
@@ -124,42 +124,42 @@ def loading(host, monkeypatch):
     return assign, tries
 
 
-def test_a_job_whose_log_is_away_is_loaded_when_it_is_back(host, loading):
+def test_job_is_loaded_once_its_log_is_reachable(host, loading):
     assign, tries = loading
     key = assign({1: {"job": {"job": "market"}}})
-    assert ended(host, key).error == "it was loaded, and that is all"
+    assert await_failure(host, key).error == "the job was loaded"
     assert len(tries) == 3
 
 
 @pytest.mark.parametrize(
-    ("jobs", "said"),
+    ("jobs", "error"),
     [
-        ({1: {"job": {"job": "broken"}}}, "the log at 'x' is that of application 'bank'"),
+        ({1: {"job": {"job": "broken"}}}, "the log at 'x' belongs to application 'bank'"),
         ({1: {}}, "its assignment does not describe job 1"),
     ],
 )
-def test_a_job_that_cannot_be_loaded_is_refused(host, loading, jobs, said):
+def test_job_that_cannot_be_loaded_fails_its_replica(host, loading, jobs, error):
     key = loading[0](jobs)
-    assert (host._refused[key].state, host._refused[key].error, host._loops) == ("failed", said, {})
+    assert (host._without_loop[key].state, host._without_loop[key].error, host._loops) == ("failed", error, {})
 
 
-def test_a_host_without_work_rehearses_and_one_with_work_has_no_need_to(host, loading, monkeypatch):
-    rehearsed, told = [], []
+def test_only_a_host_without_replicas_rehearses(host, loading, monkeypatch):
+    rehearsed, events = [], []
     monkeypatch.setattr(hosts, "STANDBY_S", 0.0)
     monkeypatch.setattr(hosts, "rehearse", rehearsed.append)
-    monkeypatch.setattr(host, "_tell", lambda kind, about: told.append(kind))
-    host._stand_by()
-    assert (rehearsed, told) == ([host._spark], ["rehearsed"])
+    monkeypatch.setattr(host, "_emit", lambda kind, about: events.append(kind))
+    host._rehearse_if_standby()
+    assert (rehearsed, events) == ([host._spark], ["rehearsed"])
     loading[0]({1: {"job": {"job": "market"}}})
-    host._stand_by()
+    host._rehearse_if_standby()
     assert len(rehearsed) == 1
 
 
-def test_a_host_whose_rehearsal_fails_goes_on(host, loading, monkeypatch, capsys):
+def test_failed_rehearsal_does_not_stop_the_host(host, loading, monkeypatch, capsys):
     def rehearse(spark):
         raise MachineError("no executor answers")
 
     monkeypatch.setattr(hosts, "STANDBY_S", 0.0)
     monkeypatch.setattr(hosts, "rehearse", rehearse)
-    host._stand_by()
+    host._rehearse_if_standby()
     assert "could not rehearse: no executor answers" in capsys.readouterr().err

@@ -218,8 +218,8 @@ def test_the_host_that_has_a_replica_obeys_and_says_so(tmp_path, target):
     found, loop = hosts(cluster)
     chaos(cluster, crash(1, "pe", target)).look(1)
     for host in found:
-        host._obey_faults()
-        host._obey_faults()
+        host._inject_faults()
+        host._inject_faults()
     assert loop.done == ["kill"]
     (fault,), (struck,) = told(cluster, "fault"), told(cluster, "struck")
     assert fault["orders"] == [struck["order"]]
@@ -241,7 +241,7 @@ def test_an_idle_replica_does_not_stall_with_its_pe_and_can_be_woken_for_it(tmp_
     found, loop = hosts(cluster)
     loop.assigned = loop.assigned.model_copy(update={"active": False})
     chaos(cluster, {"at_s": 1, "kind": kind, "what": "pe", "target": (target,), "for_s": 8, "by_s": 1}).look(1)
-    found[1]._obey_faults()
+    found[1]._inject_faults()
     assert loop.done == done
 
 
@@ -250,7 +250,7 @@ def test_a_replica_that_is_dead_already_is_not_struck(tmp_path):
     found, loop = hosts(cluster)
     loop.state = "failed"
     chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
-    found[1]._obey_faults()
+    found[1]._inject_faults()
     assert (loop.done, told(cluster, "struck")) == ([], [])
 
 
@@ -261,7 +261,7 @@ def test_an_order_that_lay_before_a_dead_host_is_not_obeyed_when_it_is_back(tmp_
     order = json.loads(path.read_text())
     path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_VALID_S - 1}))
     found, loop = hosts(cluster)
-    found[1]._obey_faults()
+    found[1]._inject_faults()
     assert (loop.done, told(cluster, "struck")) == ([], [])
     assert not path.exists()
 
@@ -277,7 +277,7 @@ def test_what_an_orchestrator_orders_of_a_replica_is_obeyed_too_and_costs_the_ho
     )
     for fault in (crash_pe, stall_pe):
         asyncio.run(fault(strike))
-        found[1]._obey_faults()
+        found[1]._inject_faults()
     assert loop.done == ["kill", "stall 5"]
 
 

@@ -276,7 +276,7 @@ class PredictionAgent:
             if prediction.rows is None:
                 if self._abstained_at[:1] != learned[:1]:
                     self.abstained += 1
-                    self._outbox.tell("abstained", {"task": self.task.name, "epoch": overdue.epoch, "why": prediction.why})
+                    self._outbox.emit("abstained", {"task": self.task.name, "epoch": overdue.epoch, "why": prediction.why})
                 self._abstained_at = learned
                 return False
             predictions.append((stream, prediction))

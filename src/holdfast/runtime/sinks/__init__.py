@@ -1,0 +1,1 @@
+"""Sinks: the replica of a sink, its Parquet files, and the claims that keep two replicas from writing the same epoch."""

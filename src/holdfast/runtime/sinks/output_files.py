@@ -1,4 +1,4 @@
-"""What a sink has written: a Parquet file per epoch as it was in time, and another where that was corrected."""
+"""The Parquet files of a sink: one file per epoch as it was in time, and a second one if the epoch was corrected."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from holdfast.log import Quality, Store
 
 OutputVersion = Literal["newest", "first", "exact"]
 
-FILE = re.compile(r"(\d{20})\.(first|final)\.(\w+)\.parquet")
+FILE_NAME = re.compile(r"(\d{20})\.(first|final)\.(\w+)\.parquet")
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,16 @@ class OutputFile:
 
 
 def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest") -> list[OutputFile]:
-    """The files that together are a sink's output, by epoch.
+    """Return the files of a sink's output, by epoch.
 
-    `newest`: each epoch's correction where there is one, else what was there in time. `first`: what was there in time, never
-    corrected. `exact`: only epochs that are exact by now.
+    `newest`: the correction of each epoch if there is one, else its first output. `first`: the first output, never a correction.
+    `exact`: only epochs that are exact by now.
     """
     if which not in ("newest", "first", "exact"):
         raise HoldfastError(f"a sink's output is read as 'newest', 'first' or 'exact', got '{which}'")
-    found: dict[int, OutputFile] = {}
-    prefix = f"{quote(sink, safe='')}/"
-    for name in sorted(out.names(prefix)):
-        match = FILE.fullmatch(name.rsplit("/", 1)[1])
+    by_epoch: dict[int, OutputFile] = {}
+    for name in sorted(out.names(f"{quote(sink, safe='')}/")):
+        match = FILE_NAME.fullmatch(name.rsplit("/", 1)[1])
         if match is None:
             continue
         file = OutputFile(name, int(match[1]), match[2], Quality(match[3]))
@@ -46,14 +45,13 @@ def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest")
             continue
         if which == "exact" and file.quality is not Quality.EXACT:
             continue
-        held = found.get(file.epoch)
-        if held is None or file.kind == "final":
-            found[file.epoch] = file
-    return [found[epoch] for epoch in sorted(found)]
+        if file.epoch not in by_epoch or file.kind == "final":
+            by_epoch[file.epoch] = file
+    return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
 
 def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "newest") -> pa.Table:
-    """The rows of a sink, with the quality that each of them has, in the order of epochs; without rows where none were written."""
+    """Return the rows of a sink in the order of epochs, with a column for their quality; an empty table if there are none."""
     store = out if isinstance(out, Store) else Store(out, what="output")
     tables = []
     for file in list_output_files(store, sink, which=which):
@@ -63,4 +61,5 @@ def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "n
 
 
 def file_name(epoch: int, kind: str, quality: Quality) -> str:
+    """Return the name of an epoch's file; `kind` is "first" or "final"."""
     return f"{epoch:020d}.{kind}.{quality.value}.parquet"

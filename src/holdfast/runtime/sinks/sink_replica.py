@@ -1,175 +1,143 @@
-"""Where a stream leaves the application: each epoch once as it was in time, and once more where that was corrected."""
+"""A replica of a sink: it writes each epoch as it was in time, and once more when the epoch is corrected."""
 
+import time
 from collections.abc import Callable
 from urllib.parse import quote
 
 import pyarrow as pa
 
-from holdfast.documents.job import Contract, Task
 from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
-from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
-from holdfast.log.timeline import Timeline
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import Emit
+from holdfast.runtime.replica import Replica, ReplicaContext
 from holdfast.runtime.sinks.output_files import file_name
 from holdfast.runtime.sinks.write_claims import WriteClaims
-
-LOOK_S = 1.0
-"""How often a replica that has nothing to do looks whether another has left it behind."""
+from holdfast.runtime.tentative_output import sink_quality
 
 Writer = Callable[[pa.Table, int, str], None]
-"""Takes the rows of an epoch and their quality; called again with the same epoch it replaces what it wrote."""
+"""Writes an epoch's rows, given the epoch and its quality. A second call for an epoch replaces what the first one wrote."""
 
 
-class SinkReplica:
-    """One replica of a sink. Its Parquet files are named by what they hold, so several replicas write each of them once; for
-    another writer `WriteClaims` see to that.
+class SinkReplica(Replica):
+    """One replica of a sink. Several replicas write each epoch once.
 
-    Whoever writes an epoch tells of an `output`. Whoever finds it written tells of that as `found`: the one that wrote it may have
-    died before it could tell.
+    Without a writer, the epoch and its quality name a Parquet file, which is created at most once. With a writer, `WriteClaims`
+    decide which replica writes. The replica that writes an epoch emits `output`. A replica that finds it written emits `found`,
+    because the other one may have died before it emitted `output`.
     """
 
     def __init__(
         self,
-        task: Task,
-        contract: Contract,
+        context: ReplicaContext,
         *,
-        inbox: InputReader,
+        inputs: InputReader,
         out: Store,
-        checkpoints: Checkpoints,
-        timeline: Timeline,
-        tell: Emit,
+        emit: Emit,
         writer: Writer | None = None,
-        checkpointed: Callable[[int], None] = lambda epoch: None,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._inbox, self._out, self._writer, self._tell, self._clock = inbox, out, writer, tell, clock
-        self._writings = WriteClaims(out, task.name, checkpoints=checkpoints, clock=clock) if writer is not None else None
-        self._checkpoints, self._timeline, self._checkpointed = checkpoints, timeline, checkpointed
-        self._corrected = contract.correction
-        self.clean = self.live = checkpoints.latest(task.name) or Position(timeline.first - 1)
-        self._saved = self.clean.epoch
-        self._inexact: set[int] = set()
-        self._looks_again_s = 0.0
-        self.rows_read = 0
-
-    @property
-    def finished(self) -> bool:
-        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+        super().__init__(context, clock=clock)
+        self._inputs, self._out, self._emit, self._writer = inputs, out, emit, writer
+        self._claims = WriteClaims(out, self.task.name, checkpoints=self._checkpoints, clock=clock) if writer is not None else None
+        self._inexact_epochs: set[int] = set()
 
     @property
     def quality(self) -> Quality:
-        return Quality.TENTATIVE if self._inexact else Quality.EXACT
+        return Quality.TENTATIVE if self._inexact_epochs else Quality.EXACT
 
     def step(self) -> bool:
-        """Write the next epoch, and the next correction; whether there was one of them. A replica that was left behind jumps."""
+        """Write the next epoch and the next correction, or skip to a newer checkpoint. Return whether anything was done."""
         try:
-            first = self._write_first()
-            return self._correct() or first or self._skipped()
+            wrote_first = self._write_first()
+            return self._write_correction() or wrote_first or self._skip_to_newer_checkpoint()
         except TrimmedError:
-            self._looks_again_s = 0.0
-            return self._skipped()
+            self._next_checkpoint_poll_s = 0.0
+            return self._skip_to_newer_checkpoint()
 
     def save(self) -> None:
-        """Remember up to where everything written is exact."""
-        if self.clean.epoch > self._saved:
-            self._checkpoints.save(self.task.name, Position(self.clean.epoch))
-            self._saved = self.clean.epoch
-            if self._writings is not None:
-                self._writings.forget(self._saved)
-            self._checkpointed(self._saved)
+        """Save a checkpoint and remove the claims that it replaces."""
+        before = self._saved_epoch
+        super().save()
+        if self._claims is not None and self._saved_epoch > before:
+            self._claims.remove_until(self._saved_epoch)
 
-    def close(self) -> None:
-        """Nothing is held that would outlive the loop."""
-
-    def _skipped(self) -> bool:
-        """Jump to a newer checkpoint of another replica where there is one: its inputs may be trimmed up to there."""
-        if self._clock() < self._looks_again_s:
+    def _skip_to_newer_checkpoint(self) -> bool:
+        """Move to a newer checkpoint of another replica, if there is one; the inputs may be trimmed up to there."""
+        newest = self._poll_newer_checkpoint()
+        if newest is None:
             return False
-        self._looks_again_s = self._clock() + LOOK_S
-        newest = self._checkpoints.latest_epoch(self.task.name)
-        if newest is None or newest <= self.clean.epoch:
-            return False
-        self._inexact = {epoch for epoch in self._inexact if epoch > newest}
-        self._saved, self.live = newest, Position(max(newest, self.live.epoch))
-        self._follow()
+        self._inexact_epochs = {epoch for epoch in self._inexact_epochs if epoch > newest}
+        self._saved_epoch, self.live_position = newest, Position(max(newest, self.live_position.epoch))
+        self._advance_clean()
         return True
 
     def _write_first(self) -> bool:
-        epoch = self.live.epoch + 1
+        epoch = self.live_position.epoch + 1
         if self._timeline.last is not None and epoch > self._timeline.last:
             return False
-        records = self._inbox.firsts(epoch)
+        records = self._inputs.first_records(epoch)
         if records is None:
             return False
-        exact = all(record.quality is Quality.EXACT for record in records)
-        if not self._write(epoch, records, "first", Quality.EXACT if exact else _worst(records)):
+        quality = sink_quality(records)
+        if not self._write(epoch, records, "first", quality):
             return False
-        self.live = Position(epoch)
-        if not exact:
-            self._inexact.add(epoch)
-        self._follow()
+        self.live_position = Position(epoch)
+        if quality is not Quality.EXACT:
+            self._inexact_epochs.add(epoch)
+        self._advance_clean()
         return True
 
-    def _correct(self) -> bool:
-        if not self._inexact or not self._corrected:
+    def _write_correction(self) -> bool:
+        if not self._inexact_epochs or not self.contract.correction:
             return False
-        epoch = min(self._inexact)
-        records = self._inbox.finals(epoch)
-        if records is None:
+        epoch = min(self._inexact_epochs)
+        records = self._inputs.final_records(epoch)
+        if records is None or not self._write(epoch, records, "final", Quality.EXACT):
             return False
-        if not self._write(epoch, records, "final", Quality.EXACT):
-            return False
-        self._inexact.remove(epoch)
-        self._follow()
+        self._inexact_epochs.remove(epoch)
+        self._advance_clean()
         return True
 
-    def _follow(self) -> None:
-        """Everything before the oldest epoch that waits for its correction is done with."""
-        done = min(self._inexact) - 1 if self._inexact and self._corrected else self.live.epoch
-        if not self._corrected:
-            self._inexact = {epoch for epoch in self._inexact if epoch == self.live.epoch}
-        self.clean = Position(done)
-        if done - self._saved >= self.saves_every or self.finished:
+    def _advance_clean(self) -> None:
+        """Move the clean position to the epoch before the oldest one that waits for its correction."""
+        clean = self.live_position.epoch
+        if not self.contract.correction:
+            self._inexact_epochs &= {clean}
+        elif self._inexact_epochs:
+            clean = min(self._inexact_epochs) - 1
+        self.clean_position = Position(clean)
+        if self._is_checkpoint_due():
             self.save()
 
     def _write(self, epoch: int, records: Records, kind: str, quality: Quality) -> bool:
-        """Let an epoch leave; whether it has left, by this replica or another."""
-        begun = self._writings.begin(epoch, kind) if self._writings is not None else "write"
-        if begun == "wait":
+        """Write an epoch. Return whether it is written, by this replica or another."""
+        action = self._claims.claim(epoch, kind) if self._claims is not None else "write"
+        if action == "wait":
             return False
-        written = begun == "write" and self._written(epoch, self._rows(records), kind, quality)
+        is_first_writer = action == "write" and self._write_rows(epoch, self._rows(records), kind, quality)
         rows = sum(record.rows for record in records)
         about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
-        if written:
-            self._tell("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+        if is_first_writer:
+            self._emit("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
         else:
-            self._tell("found", about)
+            self._emit("found", about)
         return True
 
     def _rows(self, records: Records) -> pa.Table:
-        (rows,) = self._inbox.rows([records]).values()
+        (rows,) = self._inputs.rows([records]).values()
         self.rows_read += rows.num_rows
         return rows
 
-    def _written(self, epoch: int, rows: pa.Table, kind: str, quality: Quality) -> bool:
-        """Write an epoch; whether no other replica had."""
-        if self._writer is None or self._writings is None:
+    def _write_rows(self, epoch: int, rows: pa.Table, kind: str, quality: Quality) -> bool:
+        """Write an epoch's rows. Return whether no other replica had written them."""
+        if self._writer is None or self._claims is None:
             return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", encode_parquet(rows))
         try:
             self._writer(rows, epoch, quality.value)
         except Exception:
-            self._writings.give_up(epoch, kind)
+            self._claims.release(epoch, kind)
             raise
-        return self._writings.end(epoch, kind)
-
-
-def _worst(records: Records) -> Quality:
-    """What an epoch of several inputs is worth: as little as the least of them."""
-    order = [Quality.EXACT, Quality.TENTATIVE, Quality.PREDICTED, Quality.ABSENT]
-    worst = max((record.quality for record in records), key=order.index)
-    return Quality.TENTATIVE if len(records) > 1 and worst is Quality.ABSENT else worst
+        return self._claims.mark_written(epoch, kind)

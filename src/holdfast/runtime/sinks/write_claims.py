@@ -1,4 +1,4 @@
-"""What a sink's writer has written, noted where every replica of the sink sees it, so that each epoch is written once."""
+"""How a sink with a writer avoids writing twice: a replica claims an epoch, visibly to all others, before it writes."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -9,53 +9,53 @@ from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
 
 CLAIM_TIMEOUT_S = 10.0
-"""How long a replica that has begun to write is given before another one writes in its stead: it may have died meanwhile."""
+"""How long a claim keeps other replicas from writing. The replica that holds it may have died."""
 
 
 class WriteClaims:
-    """The notes of one replica of a sink: which epochs it begins to write, and which are written, by whomever.
+    """The claims of one replica of a sink on epochs, in the store of the sink's output.
 
-    Whoever notes first that it begins is the one to write. An epoch is thus written once, unless its writer dies in the middle or
-    takes longer than it is given. Notes last until the sink has a checkpoint past them, which says the same.
+    The first replica to claim an epoch writes it. An epoch is therefore written once, unless its writer dies in the middle or takes
+    longer than CLAIM_TIMEOUT_S. Claims are removed once the sink has a checkpoint past them, which says the same.
     """
 
     def __init__(self, out: Store, task: str, *, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
         self._out, self._task, self._checkpoints, self._clock = out, task, checkpoints, clock
         self._prefix = f"{quote(task.rpartition('/')[0], safe='')}/"
-        self._me = uuid4().hex.encode()
-        self._seen_s: dict[str, float] = {}
+        self._claimant = uuid4().hex.encode()
+        self._first_seen_s: dict[str, float] = {}
 
-    def begin(self, epoch: int, kind: str) -> Literal["write", "wait", "written"]:
-        """What to do about an epoch: write it, wait for another replica that is at it, or nothing more."""
+    def claim(self, epoch: int, kind: str) -> Literal["write", "wait", "written"]:
+        """Claim an epoch's first output or correction. Return whether to write it, to wait for another replica, or to skip it."""
         name = self._name(epoch, kind)
         if self._out.read(f"{name}.written") is not None:
-            self._seen_s.pop(name, None)
+            self._first_seen_s.pop(name, None)
             return "written"
-        if self._out.create(f"{name}.begun", self._me):
+        if self._out.create(f"{name}.begun", self._claimant):
             saved = self._checkpoints.latest_epoch(self._task)
             if saved is None or saved < epoch:
                 return "write"
-            self.give_up(epoch, kind)  # there was no note because it is long done with
+            self.release(epoch, kind)  # the epoch was written, and its claim removed after a checkpoint
             return "written"
-        if self._out.read(f"{name}.begun") == self._me:
+        if self._out.read(f"{name}.begun") == self._claimant:
             return "write"
-        since_s = self._seen_s.setdefault(name, self._clock())
+        since_s = self._first_seen_s.setdefault(name, self._clock())
         return "write" if self._clock() - since_s > CLAIM_TIMEOUT_S else "wait"
 
-    def end(self, epoch: int, kind: str) -> bool:
-        """Note that an epoch is written; whether this replica is the first to say so."""
+    def mark_written(self, epoch: int, kind: str) -> bool:
+        """Note that an epoch is written. Return whether this replica is the first to note it."""
         name = self._name(epoch, kind)
-        self._seen_s.pop(name, None)
+        self._first_seen_s.pop(name, None)
         return self._out.create(f"{name}.written", b"")
 
-    def give_up(self, epoch: int, kind: str) -> None:
-        """Let another attempt begin at once."""
+    def release(self, epoch: int, kind: str) -> None:
+        """Give back a claim, so that any replica can try again at once."""
         self._out.remove([f"{self._name(epoch, kind)}.begun"])
 
-    def forget(self, until: int) -> None:
-        """Remove the notes up to an epoch that the sink has a checkpoint of."""
+    def remove_until(self, epoch: int) -> None:
+        """Remove the claims up to an epoch of which the sink has a checkpoint."""
         names = [name for name in self._out.names(self._prefix) if name.endswith((".begun", ".written"))]
-        self._out.remove([name for name in names if int(name.rsplit("/", 1)[1].split(".", 1)[0]) <= until])
+        self._out.remove([name for name in names if int(name.rsplit("/", 1)[1].split(".", 1)[0]) <= epoch])
 
     def _name(self, epoch: int, kind: str) -> str:
         return f"{self._prefix}{epoch:020d}.{kind}"

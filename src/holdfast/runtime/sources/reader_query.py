@@ -1,4 +1,4 @@
-"""Spark's query behind a source with a reader: every micro-batch is staged before Spark takes note that it is done."""
+"""Spark's query behind a reader source. It stages every micro-batch before Spark marks the batch as done."""
 
 from typing import Protocol
 from urllib.parse import quote
@@ -16,25 +16,27 @@ from holdfast.runtime.sources.staged_batches import StagedBatches
 
 
 class Query(Protocol):
-    """What a source needs of Spark's streaming query."""
+    """The part of Spark's StreamingQuery that a source uses."""
 
     def exception(self) -> BaseException | None: ...
     def stop(self) -> None: ...
 
 
 def query_checkpoint_path(job: Job, task: Task) -> str:
-    """Where Spark keeps how far a source's reader has come: in the log, or where the job says, under the log's name. It belongs to
-    what is staged in that log."""
+    """Return where Spark keeps the checkpoint of a source's query: in the log, or in the job's folder for checkpoints.
+
+    In that folder the log's location names the checkpoint, because it belongs to the batches that are staged in that log.
+    """
     assert job.log is not None
-    given = job.feed.checkpoints
-    folder = f"{job.log.rstrip('/')}/streaming" if given is None else f"{given.rstrip('/')}/{quote(job.log, safe='')}"
+    checkpoints = job.feed.checkpoints
+    folder = f"{job.log.rstrip('/')}/streaming" if checkpoints is None else f"{checkpoints.rstrip('/')}/{quote(job.log, safe='')}"
     return f"{folder}/{quote(task.name, safe='')}"
 
 
 def start_query(
-    spark: SparkSession, source: Source, task: Task, *, store: Store, staged: StagedBatches, checkpoint: str, epoch_s: float
+    spark: SparkSession, source: Source, task: Task, *, store: Store, batches: StagedBatches, checkpoint: str, epoch_s: float
 ) -> Query:
-    """Start a source's reader, one micro-batch an epoch at most, from where the query before it was. Raises HoldfastError."""
+    """Start a source's reader from its checkpoint, with at most one micro-batch per epoch. Raises HoldfastError."""
     if source.reader is None:
         raise HoldfastError(f"source '{source.name}' ({source.origin}) has no reader; give it one (reader=...), or run on a trace")
     try:
@@ -46,15 +48,16 @@ def start_query(
     fields = {field.name: field.dataType for field in source_schema(source)}
     missing = sorted(set(fields) - set(frame.columns) - {"seq", "time"})
     if missing:
-        raise HoldfastError(f"{describe_reader(source)} gives no column '{missing[0]}'; it gives: {', '.join(frame.columns)}")
-    given = frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in fields.items() if name in frame.columns))
-    writer = given.writeStream.foreachBatch(lambda batch, number: staged.put(number, batch.toArrow()))
+        raise HoldfastError(
+            f"{describe_reader(source)} returns no column '{missing[0]}'; its columns are: {', '.join(frame.columns)}"
+        )
+    columns = frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in fields.items() if name in frame.columns))
     name = f"{task.name} of {store.root}"
     for query in spark.streams.active:
         if query.name == name:
-            query.stop()  # of an incarnation before this one, which did not end in time
-    writer = writer.queryName(name).trigger(processingTime=f"{epoch_s} seconds")
-    writer = writer.option("checkpointLocation", checkpoint)
+            query.stop()  # it belongs to an earlier incarnation that did not end in time
+    writer = columns.writeStream.foreachBatch(lambda batch, number: batches.put(number, batch.toArrow()))
+    writer = writer.queryName(name).trigger(processingTime=f"{epoch_s} seconds").option("checkpointLocation", checkpoint)
     try:
         started: Query = writer.start()
     except SPARK_ERRORS as error:
@@ -63,5 +66,5 @@ def start_query(
 
 
 def describe_reader(source: Source) -> str:
-    """A source's reader, as messages name it."""
+    """Return how error messages name a source's reader."""
     return f"the reader of source '{source.name}' ({source.origin})"

@@ -1,9 +1,9 @@
-"""A Structured Streaming reader as a source: its micro-batches are staged as they come, and cut into epochs by time of arrival.
+"""A source that reads a Structured Streaming DataFrame. Its micro-batches are staged on arrival and assigned to epochs by time.
 
-A batch is on the log's storage before Spark takes note that it is done, and an epoch's record says up to which batch it goes. So a
-source that is killed at any moment finds every batch either staged or in a record. What a record says holds for everyone: where two
-incarnations overlap, as when a node was cut off, they may see different batches of an epoch, and the one that came second goes on
-behind what the first one took. None is lost and none is taken twice.
+A batch is staged before Spark marks it as done, and the record of an epoch names the last batch that it contains. A source that is
+killed at any moment therefore finds every batch either staged or in a record. Records hold for all incarnations. If two of them
+overlap, for example because a node was cut off, they may read different batches for an epoch. The one whose record comes second
+continues after the batches of the first. No batch is lost, and none is committed twice.
 """
 
 import time
@@ -13,142 +13,136 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.app import Source
-from holdfast.documents.job import Contract, Task
 from holdfast.engine.operator_call import first_line
 from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality, Record, Store
-from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.row_files import partition_numbers
 from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import Replica, ReplicaContext
 from holdfast.runtime.sources.reader_query import Query, describe_reader
 from holdfast.runtime.sources.staged_batches import StagedBatches
 
-UP_TO = "batches up to "
-NONE_TAKEN = -1
+LAST_BATCH_PREFIX = "batches up to "
+NO_BATCH = -1
 
 
 def reader_timeline(store: Store, *, epoch_s: float) -> Timeline:
-    """The job's timeline: it has no end, and its epochs are counted from 1970."""
+    """Return the job's timeline. It has no end, and its epochs are counted from 1970."""
     first = int(time.time() / epoch_s)
     return agree_on_timeline(store, Timeline(first, None, epoch_s, opened_s=first * epoch_s))
 
 
-class ReaderSource:
-    """One task of a source with a reader. `schema` is what the source declares; `start` starts the query that fills `staged`, again
-    where the log was full or away and that has ended it. `place` is where the task stands among all source tasks of the job, and
-    how many there are: from it follow seqs that ascend over all of them."""
+class ReaderSource(Replica):
+    """A replica of a source with a reader. The `after` of its position is the number of the last committed batch.
 
-    quality = Quality.EXACT
+    `schema` is the source's declared schema. `start_query` starts the query that fills `batches`; it is called again if a full or
+    unreachable log has ended the query. `source_task` is the number of this task among all source tasks of the job, and how many
+    there are. The seqs of new rows are derived from it, so that they ascend over all source tasks.
+    """
+
     finished = False
 
     def __init__(
         self,
-        task: Task,
-        contract: Contract,
+        context: ReplicaContext,
         *,
         source: Source,
         schema: pa.Schema,
-        staged: StagedBatches,
-        start: Callable[[], Query],
-        place: tuple[int, int],
-        outbox: OutputWriter,
-        checkpoints: Checkpoints,
-        timeline: Timeline,
-        checkpointed: Callable[[int], None] = lambda epoch: None,
+        batches: StagedBatches,
+        start_query: Callable[[], Query],
+        source_task: tuple[int, int],
+        output: OutputWriter,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._source, self._staged, self._start, self._place = source, staged, start, place
+        super().__init__(context, clock=clock)
+        self._source, self._batches, self._start_query, self._source_task = source, batches, start_query, source_task
         self._schema = schema.append(pa.field("epoch", pa.int64()))
-        self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
-        self._checkpointed, self._clock = checkpointed, clock
-        self.rows_read = 0
-        self.restore()
-        self._query, self._log_was_away = start(), False
+        self._output = output
+        self._continue_after_records()
+        self._query, self._log_has_failed = start_query(), False
 
-    def restore(self) -> None:
-        """Go on behind the last exact record, and behind the last batch that any record names."""
-        saved = self._checkpoints.latest(self.task.name) or Position(self._timeline.first - 1, after=NONE_TAKEN)
-        log, stream, number = self._outbox.log, self.task.pe, self.task.task
-        self._saved = saved.epoch
-        self._missed = log.last_epoch(stream, number, after=saved.epoch)
-        named = (_taken_by(log.newest(stream, number, epoch=epoch)) for epoch in range(saved.epoch + 1, self._missed + 1))
-        taken = max([saved.after, *(last for last in named if last is not None)])
-        self.clean = self.live = Position(log.last_exact_epoch(stream, number, after=saved.epoch), after=taken)
+    def _continue_after_records(self) -> None:
+        """Move to the last exact record, and past the last batch that any record names."""
+        self._start_from_checkpoint(first_after=NO_BATCH)
+        saved = self.clean_position
+        log, stream, number = self._output.log, self.task.pe, self.task.task
+        self._last_existing = log.last_epoch(stream, number, after=saved.epoch)
+        epochs = range(saved.epoch + 1, self._last_existing + 1)
+        batches = (_last_batch(log.newest(stream, number, epoch=epoch)) for epoch in epochs)
+        last_batch = max([saved.after, *(batch for batch in batches if batch is not None)])
+        exact = log.last_exact_epoch(stream, number, after=saved.epoch)
+        self.clean_position = self.live_position = Position(exact, after=last_batch)
 
     def step(self) -> bool:
-        """Commit the next epoch if it is over, with the batches that have come since the one before; whether there was one."""
-        self._see_to_query()
-        epoch, taken = self.clean.epoch + 1, self.clean.after
+        """Commit the next epoch, if it is over, with the batches that have arrived since the previous one."""
+        self._check_query()
+        epoch, last_batch = self.clean_position.epoch + 1, self.clean_position.after
         if self._timeline.closes_s(epoch) > self._clock():
             return False
-        # Where something stood in for this source, its rows are in later epochs: they are counted by arrival here.
-        batches = self._staged.waiting(after=taken) if epoch > self._missed else []
-        tables = self._staged.read(batches)
+        # An epoch that has an absent record is corrected as empty: its rows are in later epochs, by their time of arrival.
+        numbers = self._batches.list_after(last_batch) if epoch > self._last_existing else []
+        tables = self._batches.read(numbers)
         if tables is None:
-            return True  # they are in a record since: it is there at the next look
+            return True  # another incarnation has just committed a batch: the next step finds its record
         rows = self._rows(tables, epoch)
-        lineage = (f"{UP_TO}{max([taken, *batches])}",)
-        stands = self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT, lineage=lineage)
-        if stands is None:  # another incarnation has long gone past it
-            self.restore()
+        lineage = (f"{LAST_BATCH_PREFIX}{max([last_batch, *numbers])}",)
+        record = self._output.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT, lineage=lineage)
+        if record is None:  # the epoch was trimmed: another incarnation is far ahead
+            self._continue_after_records()
             return True
         self.rows_read += rows.num_rows
-        last = _taken_by(stands)
-        self.clean = self.live = Position(epoch, after=taken if last is None else max(taken, last))
-        if epoch - self._saved >= self.saves_every:
+        committed_batch = _last_batch(record)
+        after = last_batch if committed_batch is None else max(last_batch, committed_batch)
+        self.clean_position = self.live_position = Position(epoch, after=after)
+        if self._is_checkpoint_due():
             self.save()
         return True
 
-    def _see_to_query(self) -> None:
-        """Raise HoldfastError where the query has failed. It cannot do without the log, nor can Spark: where that is why, raise
-        LogError for as long, and start the query again when the log is back."""
-        failed = self._query.exception()
-        if failed is None:
+    def close(self) -> None:
+        """Stop Spark's query, so that another incarnation can continue from its checkpoint."""
+        self._query.stop()
+
+    def _check_query(self) -> None:
+        """Raise HoldfastError if the query has failed.
+
+        The query needs the log. If the log fails, raise LogError instead, and restart the query once the log works again.
+        """
+        failure = self._query.exception()
+        if failure is None:
             return
         try:
-            self._staged.require_room()
+            self._batches.require_room()
         except LogError:
-            self._log_was_away = True
+            self._log_has_failed = True
             raise
-        if not self._log_was_away:
-            raise HoldfastError(f"{describe_reader(self._source)} stopped: {first_line(failed)}")
-        self._query, self._log_was_away = self._start(), False
-
-    def save(self) -> None:
-        """Remember how far the source has come, and the last batch up to there."""
-        self._checkpoints.save(self.task.name, self.clean)
-        self._saved = self.clean.epoch
-        self._checkpointed(self._saved)
-
-    def close(self) -> None:
-        """Stop Spark's query: another incarnation may go on from its checkpoint."""
-        self._query.stop()
+        if not self._log_has_failed:
+            raise HoldfastError(f"{describe_reader(self._source)} stopped: {first_line(failure)}")
+        self._query, self._log_has_failed = self._start_query(), False
 
     def _rows(self, tables: list[pa.Table], epoch: int) -> pa.Table:
         rows = pa.concat_tables(tables) if tables else None
         if rows is not None and self._source.parallelism > 1:
-            rows = rows.filter(
-                pa.array(partition_numbers(rows, self._source.key, parts=self._source.parallelism) == self.task.task)
-            )
+            numbers = partition_numbers(rows, self._source.key, parts=self._source.parallelism)
+            rows = rows.filter(pa.array(numbers == self.task.task))
         if rows is None or rows.num_rows == 0:
             return self._schema.empty_table()
         columns = {name: rows[name] for name in rows.column_names}
-        place, places = self._place
-        base = ((epoch - self._timeline.first) * places + place) << 32
+        number, source_tasks = self._source_task
+        base = ((epoch - self._timeline.first) * source_tasks + number) << 32
         columns.setdefault("seq", pa.array(range(base + 1, base + 1 + rows.num_rows), pa.int64()))
         columns.setdefault("time", pa.array([int(self._timeline.closes_s(epoch) * 1e6)] * rows.num_rows, pa.timestamp("us", "UTC")))
         columns["epoch"] = pa.array([epoch] * rows.num_rows, pa.int64())
-        made = pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
-        if pc.any(pc.is_null(made["seq"])).as_py():
-            said = "gives rows without a seq; leave the column out to have them numbered on arrival"
-            raise HoldfastError(f"{describe_reader(self._source)} {said}")
-        return made.sort_by("seq")
+        table = pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
+        if pc.any(pc.is_null(table["seq"])).as_py():
+            raise HoldfastError(
+                f"{describe_reader(self._source)} returns rows without a seq; leave out the column to have rows numbered on arrival"
+            )
+        return table.sort_by("seq")
 
 
-def _taken_by(record: Record | None) -> int | None:
-    """The last batch that a record of a source says it goes up to; None where something else stood in for it."""
-    lines = [line for line in record.lineage if line.startswith(UP_TO)] if record is not None else []
-    return int(lines[0].removeprefix(UP_TO)) if lines else None
+def _last_batch(record: Record | None) -> int | None:
+    """Return the last batch that a source's record contains; None if the source did not produce the record."""
+    lines = [line for line in record.lineage if line.startswith(LAST_BATCH_PREFIX)] if record is not None else []
+    return int(lines[0].removeprefix(LAST_BATCH_PREFIX)) if lines else None

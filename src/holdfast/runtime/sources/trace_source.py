@@ -1,4 +1,4 @@
-"""A recorded trace as a source: every epoch is committed when it would have been over, at a chosen speed."""
+"""A source that replays a recorded trace: it commits each epoch when the epoch would have ended, at a chosen speed."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -7,133 +7,111 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.documents.job import Contract, Task
+from holdfast.documents.job import Task
 from holdfast.engine.epochs import ByTime, Span, join_spans, spans_of, with_epochs
 from holdfast.engine.first_law import rows_of
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import arrow_schema
 from holdfast.errors import TraceError
 from holdfast.log import Quality, Store
-from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.row_files import partition_numbers
 from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import Replica, ReplicaContext
 
-READ_ROWS = 200_000
-"""How many rows are read ahead: with it, what a source holds in memory is bounded by the longest epoch."""
+READ_AHEAD_ROWS = 200_000
+"""How many rows are read at once. A source holds no more rows in memory, unless one epoch is longer."""
 
 
 def trace_spans(sources: Mapping[str, DataFrame], epoch_s: float) -> Sequence[Span]:
-    """The epochs of a trace, those without rows included."""
+    """Return the epochs of a trace, including those without rows."""
     return spans_of(with_epochs(sources, ByTime(epoch_s)))
 
 
 def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float) -> Timeline:
-    """The job's timeline, from the first epoch of the trace to its last; the trace begins now, unless it has begun."""
+    """Return the job's timeline, from the first to the last epoch of the trace. The trace starts now, unless it has started."""
     return agree_on_timeline(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
 
 
 FetchRows = Callable[[Span], pa.Table]
-"""Reads the rows of a span that one task of a source has of a trace."""
+"""Returns the rows of a trace in a span of epochs, limited to one source task's share."""
 
 
 def trace_row_fetcher(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int) -> FetchRows:
-    """How the rows of a trace are read: ordered by seq, and of several `tasks` the share that is this one's. What is read raises
-    TraceError where the trace is gone."""
-    cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
-    schema = arrow_schema(cut.schema)
+    """Return a function that reads a trace, ordered by seq, limited to the share of one of `tasks` source tasks.
+
+    The function raises TraceError if the trace cannot be read any more.
+    """
+    trace = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
+    schema = arrow_schema(trace.schema)
 
     def fetch(span: Span) -> pa.Table:
-        wanted = cut.where((F.col("seq") > span.after) & (F.col("seq") <= span.until))
+        frame = trace.where((F.col("seq") > span.after) & (F.col("seq") <= span.until))
         try:
-            found = wanted.toArrow().cast(schema).sort_by("seq")
+            table = frame.toArrow().cast(schema).sort_by("seq")
         except SPARK_ERRORS as error:
             raise TraceError(f"the trace of source '{task.pe}' cannot be read any more: {first_line(error)}") from error
-        return found if tasks == 1 else found.filter(pa.array(partition_numbers(found, key, parts=tasks) == task.task))
+        return table if tasks == 1 else table.filter(pa.array(partition_numbers(table, key, parts=tasks) == task.task))
 
     return fetch
 
 
 class TraceReadAhead:
-    """The rows of a trace that are next, read some epochs ahead."""
+    """The next rows of a trace, read several epochs ahead."""
 
     def __init__(self, fetch: FetchRows, spans: Sequence[Span]) -> None:
         self._fetch, self._spans = fetch, spans
-        self._held: list[tuple[Span, pa.Table]] = []
+        self._loaded: list[tuple[Span, pa.Table]] = []
 
-    def read(self, epoch: int) -> None:
-        """Have the rows of an epoch, and of as many behind it as are read at once."""
-        while self._held and self._held[0][0].first < epoch:
-            self._held.pop(0)
-        if self._held or epoch > self._spans[-1].last:
+    def load(self, epoch: int) -> None:
+        """Load the rows of an epoch, and of as many epochs after it as READ_AHEAD_ROWS allows. Drop earlier epochs."""
+        while self._loaded and self._loaded[0][0].first < epoch:
+            self._loaded.pop(0)
+        if self._loaded or epoch > self._spans[-1].last:
             return
         start = epoch - self._spans[0].first
-        wanted = list(self._spans[start : start + 1])
-        while start + len(wanted) < len(self._spans) and self._spans[start + len(wanted)].until - wanted[0].after <= READ_ROWS:
-            wanted.append(self._spans[start + len(wanted)])
-        table = self._fetch(join_spans(wanted))
-        self._held = [(span, rows_of(table, span)) for span in wanted]
+        spans = list(self._spans[start : start + 1])
+        while start + len(spans) < len(self._spans) and self._spans[start + len(spans)].until - spans[0].after <= READ_AHEAD_ROWS:
+            spans.append(self._spans[start + len(spans)])
+        table = self._fetch(join_spans(spans))
+        self._loaded = [(span, rows_of(table, span)) for span in spans]
 
-    def at(self, epoch: int) -> tuple[Span, pa.Table]:
-        """An epoch with its rows. They are held until a later one is asked for: what is made of them may have to be tried again."""
-        self.read(epoch)
-        span, rows = self._held[0]
+    def get(self, epoch: int) -> tuple[Span, pa.Table]:
+        """Return an epoch and its rows. They stay loaded until a later epoch is requested, because a commit may be retried."""
+        self.load(epoch)
+        span, rows = self._loaded[0]
         assert span.first == epoch
         return span, rows
 
 
-class TraceSource:
-    """One task of a source. It can replay, so it loses nothing: after a restart it goes on behind its last exact record, and makes
-    good what was stood in for meanwhile."""
-
-    quality = Quality.EXACT
+class TraceSource(Replica):
+    """A replica of a source that replays a trace. It loses nothing: after a restart it continues after its last exact record, and
+    commits final records for epochs that were absent meanwhile."""
 
     def __init__(
         self,
-        task: Task,
-        contract: Contract,
+        context: ReplicaContext,
         *,
-        ahead: TraceReadAhead,
-        outbox: OutputWriter,
-        checkpoints: Checkpoints,
-        timeline: Timeline,
-        checkpointed: Callable[[int], None] = lambda epoch: None,
+        read_ahead: TraceReadAhead,
+        output: OutputWriter,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._ahead = ahead
-        self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
-        self._checkpointed, self._clock = checkpointed, clock
-        saved = checkpoints.latest(task.name) or Position(timeline.first - 1)
-        self._saved = saved.epoch
-        self.clean = self.live = Position(outbox.log.last_exact_epoch(task.pe, task.task, after=saved.epoch))
-        self.rows_read = 0
-
-    @property
-    def finished(self) -> bool:
-        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+        super().__init__(context, clock=clock)
+        self._read_ahead, self._output = read_ahead, output
+        last_exact = output.log.last_exact_epoch(self.task.pe, self.task.task, after=self.clean_position.epoch)
+        self.clean_position = self.live_position = Position(last_exact)
 
     def step(self) -> bool:
-        """Commit the next epoch if it is over; whether there was one."""
-        epoch = self.clean.epoch + 1
+        """Commit the next epoch if it is over; read ahead otherwise."""
+        epoch = self.clean_position.epoch + 1
         if self.finished or self._timeline.closes_s(epoch) > self._clock():
-            self._ahead.read(epoch)
+            self._read_ahead.load(epoch)
             return False
-        span, rows = self._ahead.at(epoch)
-        self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
+        span, rows = self._read_ahead.get(epoch)
+        self._output.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
         self.rows_read += rows.num_rows
-        self.clean = self.live = Position(epoch, after=span.until)
-        if epoch - self._saved >= self.saves_every or self.finished:
+        self.clean_position = self.live_position = Position(epoch, after=span.until)
+        if self._is_checkpoint_due():
             self.save()
         return True
-
-    def save(self) -> None:
-        """Remember how far the source has come."""
-        if self.clean.epoch > self._saved:
-            self._checkpoints.save(self.task.name, self.clean)
-            self._saved = self.clean.epoch
-            self._checkpointed(self._saved)
-
-    def close(self) -> None:
-        """Nothing is held that would outlive the loop."""

@@ -1,4 +1,4 @@
-"""Writers that come with holdfast, and one of a user's own behind a sink of two replicas, on real rows."""
+"""Writers on Spark: the console writer, and a user's writer behind a sink with two replicas."""
 
 import json
 import time
@@ -38,30 +38,30 @@ app.sink("out", trades, writer=write)
 """
 
 
-def test_the_console_shows_an_epochs_rows(spark, capfd):
+def test_console_prints_the_rows_of_an_epoch(spark, capfd):
     console(spark.createDataFrame([(1, "abc")], "seq long, ticker string"), 7, "tentative")
-    said = capfd.readouterr().out
-    assert "epoch 7, tentative, 1 rows" in said
-    assert "|1  |abc   |" in said
+    printed = capfd.readouterr().out
+    assert "epoch 7, tentative, 1 rows" in printed
+    assert "|1  |abc   |" in printed
 
 
-def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_by_one_that_was_restarted(spark, tmp_path):
+def test_two_replicas_and_a_restart_call_the_writer_once_per_epoch(spark, tmp_path):
     application = tmp_path / "trades.py"
     application.write_text(APPLICATION)
     write_market(tmp_path / "market.parquet", events=600, seed=1, tickers=5, rate=150.0, peak=300.0)
     feed = Feed(trace=str(tmp_path / "market.parquet"), speed=1e9)
     job = Job(job="trades", application=str(application), feed=feed, log=str(tmp_path / "log"), out=str(tmp_path / "out"))
     layout = layout_of(job)
-    told = []
+    events = []
 
-    def tell(kind, about):
-        told.append(HistoryEvent(len(told), "n", kind, about))
+    def emit(kind, about):
+        events.append(HistoryEvent(len(events), "n", kind, about))
 
-    running = ReplicaFactory(spark, 1, layout.settings, node="n", tell=tell, scratch=tmp_path / "scratch")
-    running._await_readers = lambda stopped: None
+    factory = ReplicaFactory(spark, 1, layout.settings, node="n", emit=emit, scratch=tmp_path / "scratch")
+    factory._await_readers = lambda is_stopping: None
 
     def start(name, replica=0):
-        return running.worker(AssignedReplica(job=1, pe=name, task=0, replica=replica), lambda: False)
+        return factory.create(AssignedReplica(job=1, pe=name, task=0, replica=replica), lambda: False)
 
     (source, timeline), (pe, _) = start("market"), start("trades")
     while not pe.finished:
@@ -70,8 +70,8 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     sinks = [start("out")[0], start("out", 1)[0]]
     assert sinks[0].step() and sinks[1].step()
     sinks[1] = start("out", 1)[0]
-    ends = time.monotonic() + LIMIT_S
-    while not all(sink.finished for sink in sinks) and time.monotonic() < ends:
+    deadline_s = time.monotonic() + LIMIT_S
+    while not all(sink.finished for sink in sinks) and time.monotonic() < deadline_s:
         for sink in sinks:
             sink.step()
     assert all(sink.finished for sink in sinks)
@@ -80,4 +80,4 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     assert {quality for _, quality, _ in written} == {"exact"}
     seqs = [seq for *_, each in written for seq in each]
     assert seqs == sorted(set(seqs)) and seqs
-    assert all(verdict.holds for verdict in check_run(told, timeline, sinks=["out"]))
+    assert all(verdict.holds for verdict in check_run(events, timeline, sinks=["out"]))

@@ -1,4 +1,4 @@
-"""Sinks on a real log: every epoch and every correction leaves once, whoever dies, be it as Parquet or through a writer."""
+"""Sink replicas on a real log: every epoch and every correction is written once, as Parquet or by a writer, despite faults."""
 
 from types import SimpleNamespace
 
@@ -17,6 +17,7 @@ from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import LogTrimmer
 from holdfast.runtime.input_reader import InputReader
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import ReplicaContext
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import Killed
 from holdfast.runtime.sinks.output_files import read_output
@@ -30,11 +31,11 @@ TASK = Task(pe="out", kind="sink", reads=(Reading(stream="a"),))
 
 
 class Stage:
-    """A log with a stream, what left the sink by its writer, and what was told."""
+    """A log with one stream, the calls of the sink's writer, and the emitted events."""
 
     def __init__(self):
         self.log, self.out = Store(MemoryStore()), Store(MemoryStore())
-        self.written, self.told = [], []
+        self.written, self.events = [], []
         self.now_s = 100.0
         self.stream = OutputWriter(self.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
 
@@ -48,24 +49,21 @@ class Stage:
     def write(self, rows, epoch, quality):
         self.written.append((epoch, quality, rows.num_rows))
 
-    def tell(self, kind, about):
-        self.told.append(HistoryEvent(self.now_s, "n1", kind, about))
+    def emit(self, kind, about):
+        self.events.append(HistoryEvent(self.now_s, "n1", kind, about))
 
-    def sink(self, *, writer=None, tell=None, **contract):
+    def sink(self, *, writer=None, emit=None, **contract):
         return SinkReplica(
-            TASK,
-            Contract(**{"checkpoint_epochs": 100, **contract}),
-            inbox=InputReader(TASK.reads, [self.log], {"a": SCHEMA}),
+            ReplicaContext(TASK, Contract(**{"checkpoint_epochs": 100, **contract}), TIMELINE, Checkpoints(self.log)),
+            inputs=InputReader(TASK.reads, [self.log], {"a": SCHEMA}),
             out=self.out,
-            checkpoints=Checkpoints(self.log),
-            timeline=TIMELINE,
-            tell=tell or self.tell,
+            emit=emit or self.emit,
             writer=writer,
             clock=lambda: self.now_s,
         )
 
-    def holds(self):
-        return {verdict.name: verdict.holds for verdict in check_run(self.told, TIMELINE, sinks=["out"])}
+    def verdicts(self):
+        return [verdict.holds for verdict in check_run(self.events, TIMELINE, sinks=["out"])]
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def settle(*sinks):
         pass
 
 
-def test_two_replicas_with_a_writer_write_every_epoch_and_correction_once(stage):
+def test_two_replicas_write_each_epoch_and_correction_once(stage):
     one, other = stage.sink(writer=stage.write), stage.sink(writer=stage.write)
     stage.publish(1)
     stage.absent(2)
@@ -87,19 +85,19 @@ def test_two_replicas_with_a_writer_write_every_epoch_and_correction_once(stage)
     settle(other, one)
     assert sorted(stage.written) == [(1, "exact", 1), (2, "absent", 0), (2, "exact", 1), (3, "exact", 1)]
     assert one.finished and other.finished
-    assert all(stage.holds().values())
+    assert all(stage.verdicts())
 
 
-def test_a_sink_that_was_restarted_does_not_write_again_what_it_had_written(stage):
+def test_restarted_sink_does_not_repeat_its_writes(stage):
     stage.publish(1, 2)
     settle(stage.sink(writer=stage.write))
     stage.publish(3)
     settle(stage.sink(writer=stage.write))
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
-    assert all(stage.holds().values())
+    assert all(stage.verdicts())
 
 
-def test_what_a_replica_was_writing_when_it_died_another_writes_when_it_has_been_given_its_time(stage):
+def test_claim_of_a_dead_writer_expires(stage):
     def dies(rows, epoch, quality):
         raise Killed
 
@@ -113,10 +111,10 @@ def test_what_a_replica_was_writing_when_it_died_another_writes_when_it_has_been
     stage.now_s += 0.1
     settle(other)
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
-    assert all(stage.holds().values())
+    assert all(stage.verdicts())
 
 
-def test_a_correction_whose_writer_died_is_written_while_epochs_go_on_leaving(stage):
+def test_correction_of_a_dead_writer_is_written_beside_new_epochs(stage):
     def dies_over_corrections(rows, epoch, quality):
         if (epoch, quality) == (1, "exact"):
             raise Killed
@@ -136,7 +134,7 @@ def test_a_correction_whose_writer_died_is_written_while_epochs_go_on_leaving(st
     assert other.finished
 
 
-def test_a_writer_that_raised_is_tried_again_at_once(stage):
+def test_failed_writer_is_retried_at_once(stage):
     def raises(rows, epoch, quality):
         raise HoldfastError("the table is locked")
 
@@ -147,8 +145,8 @@ def test_a_writer_that_raised_is_tried_again_at_once(stage):
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("error", "said"), [(ValueError("no table"), "ValueError"), (SystemExit("no table"), "SystemExit")])
-def test_a_writer_that_raised_is_named_with_its_epoch_also_where_it_meant_to_end_its_program(monkeypatch, error, said):
+@pytest.mark.parametrize(("error", "name"), [(ValueError("no table"), "ValueError"), (SystemExit("no table"), "SystemExit")])
+def test_writer_error_names_the_sink_and_the_epoch(monkeypatch, error, name):
     def raises(rows, epoch, quality):
         raise error
 
@@ -156,11 +154,11 @@ def test_a_writer_that_raised_is_named_with_its_epoch_also_where_it_meant_to_end
     app.sink("out", app.source("orders", "seq long"), writer=raises)
     monkeypatch.setattr("holdfast.runtime.replica_factory.to_frame", lambda spark, rows: rows)
     write = ReplicaFactory._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
-    with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {said} in epoch 7: no table$"):
+    with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {name} in epoch 7: no table$"):
         write(SCHEMA.empty_table(), 7, "exact")
 
 
-def test_notes_of_what_was_written_go_with_the_checkpoint_and_one_that_lags_still_writes_nothing_twice(stage):
+def test_lagging_replica_writes_nothing_twice_after_claims_are_removed(stage):
     lags, leads = stage.sink(writer=stage.write), stage.sink(writer=stage.write, checkpoint_epochs=1)
     stage.publish(1, 2, 3)
     settle(leads)
@@ -168,10 +166,10 @@ def test_notes_of_what_was_written_go_with_the_checkpoint_and_one_that_lags_stil
     settle(lags)
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
     assert list(stage.out.names("")) == []
-    assert all(stage.holds().values())
+    assert all(stage.verdicts())
 
 
-def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_the_other(stage):
+def test_sink_behind_a_trimmed_log_continues_from_the_newest_checkpoint(stage):
     lags, leads = stage.sink(), stage.sink()
     stage.absent(1)
     lags.step()
@@ -184,37 +182,37 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_th
     assert EpochLog(stage.log).oldest_epoch("a", 0) is None
     stage.now_s += 2.0
     settle(lags)
-    assert lags.clean.epoch == lags.live.epoch == 2
+    assert lags.clean_position.epoch == lags.live_position.epoch == 2
     stage.publish(3)
     settle(lags)
     assert lags.finished
     assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("through", ["parquet", "writer"])
-def test_what_left_before_its_sink_died_without_telling_is_not_lost(stage, through):
+@pytest.mark.parametrize("output", ["parquet", "writer"])
+def test_output_written_before_its_event_is_reported_as_found(stage, output):
     def dies(kind, about):
         if about["epoch"] == 2:
             raise Killed
-        stage.tell(kind, about)
+        stage.emit(kind, about)
 
-    writer = stage.write if through == "writer" else None
+    writer = stage.write if output == "writer" else None
     stage.publish(1)
     stage.absent(2)
     with pytest.raises(Killed):
-        settle(stage.sink(writer=writer, tell=dies))
+        settle(stage.sink(writer=writer, emit=dies))
     stage.publish(2, 3)
     settle(stage.sink(writer=writer))
-    assert all(stage.holds().values())
-    assert [(e.kind, e.about["as"]) for e in stage.told if e.about["epoch"] == 2] == [("found", "first"), ("output", "final")]
-    if through == "parquet":
+    assert all(stage.verdicts())
+    assert [(e.kind, e.about["as"]) for e in stage.events if e.about["epoch"] == 2] == [("found", "first"), ("output", "final")]
+    if output == "parquet":
         assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
 
 
-def test_rows_of_a_corrected_epoch_count_as_the_correction_has_them(stage):
+def test_rows_left_counts_the_correction_of_an_epoch(stage):
     stage.absent(1)
     sinks = [stage.sink(), stage.sink()]
     settle(*sinks)
     stage.publish(1, 2, 3)
     settle(*sinks)
-    assert rows_left(stage.told, sink="out") == 3
+    assert rows_left(stage.events, sink="out") == 3

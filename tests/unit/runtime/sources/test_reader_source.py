@@ -1,4 +1,4 @@
-"""A source with a reader without Spark: what incarnations of it make of the same staged batches, in whatever order they step."""
+"""Reader sources, without Spark: several incarnations commit the same staged batches, in any order of steps."""
 
 import pyarrow as pa
 import pytest
@@ -14,6 +14,7 @@ from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import ReplicaContext
 from holdfast.runtime.sources.reader_source import ReaderSource
 from holdfast.runtime.sources.staged_batches import StagedBatches
 
@@ -23,8 +24,8 @@ SCHEMA = pa.schema({"seq": pa.int64(), "time": pa.timestamp("us", "UTC"), "page"
 TASK = Task(pe="clicks", kind="source", makes=("clicks",))
 
 
-class Reading:
-    """Spark's query, which goes on or has failed."""
+class FakeQuery:
+    """A Spark query that runs, or that has failed."""
 
     failure: BaseException | None = None
 
@@ -35,193 +36,190 @@ class Reading:
         pass
 
 
-class Fed:
-    """Incarnations of a source on one log, and a clock: `over` is how many epochs are."""
+class Stage:
+    """Incarnations of a source on one log, and a clock; `over` is the number of epochs that have ended."""
 
     def __init__(self):
-        self.store, self.told, self.over = Store(MemoryStore()), [], 0
-        self.log, self.staged = EpochLog(self.store), StagedBatches(self.store, TASK)
+        self.store, self.events, self.over = Store(MemoryStore()), [], 0
+        self.log, self.batches = EpochLog(self.store), StagedBatches(self.store, TASK)
         self.delivered = []
-        self.query, self.started = Reading(), 0
+        self.query, self.query_starts = FakeQuery(), 0
 
-    def read(self):
-        self.started += 1
+    def start_query(self):
+        self.query_starts += 1
         return self.query
 
-    def start(self, name, *, saves_every=50):
+    def start(self, name, *, checkpoint_epochs=50):
         return ReaderSource(
-            TASK,
-            Contract(checkpoint_epochs=saves_every),
+            ReplicaContext(TASK, Contract(checkpoint_epochs=checkpoint_epochs), TIMELINE, Checkpoints(self.store)),
             source=Source("clicks", "", reader=lambda spark: spark),
             schema=SCHEMA,
-            staged=self.staged,
-            start=self.read,
-            place=(0, 1),
-            outbox=OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.told.append((kind, about))),
-            checkpoints=Checkpoints(self.store),
-            timeline=TIMELINE,
+            batches=self.batches,
+            start_query=self.start_query,
+            source_task=(0, 1),
+            output=OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.events.append((kind, about))),
             clock=lambda: 1000.5 + self.over,
         )
 
     def deliver(self, page):
-        self.staged.put(len(self.delivered), pa.table({"page": [page]}))
+        self.batches.put(len(self.delivered), pa.table({"page": [page]}))
         self.delivered.append(page)
 
     def pages(self):
-        head = self.log.last_epoch("clicks", 0, after=FIRST - 1)
-        finals = [self.log.final("clicks", 0, epoch=epoch) for epoch in range(FIRST, head + 1)]
+        last = self.log.last_epoch("clicks", 0, after=FIRST - 1)
+        finals = [self.log.final("clicks", 0, epoch=epoch) for epoch in range(FIRST, last + 1)]
         return [row["page"] for record in finals for file in record.files for row in read_rows(self.store, file).to_pylist()]
 
-    def left(self):
+    def staged(self):
         return list(self.store.names("staged/"))
 
     def trim(self, until):
         self.store.remove(self.log.trim("clicks", 0, after=FIRST - 1, until=until))
 
 
-def test_an_incarnation_that_is_behind_its_successor_takes_nothing_from_it():
-    fed = Fed()
-    old, new = fed.start("old"), fed.start("new")
-    fed.deliver("x")
-    fed.over = 1
+def test_older_incarnation_takes_no_batch_from_a_newer_one():
+    stage = Stage()
+    old, new = stage.start("old"), stage.start("new")
+    stage.deliver("x")
+    stage.over = 1
     assert new.step()
-    fed.deliver("y")
+    stage.deliver("y")
     assert old.step()
-    fed.over = 3
+    stage.over = 3
     for source in (new, old, new, old, new):
         source.step()
-    assert fed.pages() == ["x", "y"] and fed.left() == []
-    assert [about for kind, about in fed.told if kind == "divergence"] == []
+    assert stage.pages() == ["x", "y"] and stage.staged() == []
+    assert [about for kind, about in stage.events if kind == "divergence"] == []
 
 
-def test_what_the_other_incarnation_did_not_see_yet_is_in_a_later_epoch():
-    fed = Fed()
-    old, new = fed.start("old"), fed.start("new")
-    fed.deliver("x")
-    fed.over = 1
+def test_batch_that_another_incarnation_missed_is_in_a_later_epoch():
+    stage = Stage()
+    old, new = stage.start("old"), stage.start("new")
+    stage.deliver("x")
+    stage.over = 1
     assert old.step()
-    fed.deliver("y")
-    assert new.step() and fed.pages() == ["x"]
-    fed.over = 2
-    assert new.step() and fed.pages() == ["x", "y"]
+    stage.deliver("y")
+    assert new.step() and stage.pages() == ["x"]
+    stage.over = 2
+    assert new.step() and stage.pages() == ["x", "y"]
 
 
-def test_a_batch_that_another_incarnation_takes_while_it_is_read_is_looked_for_in_its_record():
-    fed = Fed()
-    old, new = fed.start("old"), fed.start("new")
-    fed.deliver("x")
-    fed.over = 1
-    read = fed.staged.read
+def test_batch_committed_by_another_while_read_is_not_repeated():
+    stage = Stage()
+    old, new = stage.start("old"), stage.start("new")
+    stage.deliver("x")
+    stage.over = 1
+    read = stage.batches.read
 
-    def slow(numbers):
-        fed.staged.read = read
+    def slow_read(numbers):
+        stage.batches.read = read
         new.step()
-        fed.staged.waiting(after=0)
+        stage.batches.list_after(0)
         return read(numbers)
 
-    fed.staged.read = slow
-    assert old.step() and old.clean.epoch == FIRST - 1
-    assert old.step() and old.clean.epoch == FIRST
-    assert fed.pages() == ["x"]
+    stage.batches.read = slow_read
+    assert old.step() and old.clean_position.epoch == FIRST - 1
+    assert old.step() and old.clean_position.epoch == FIRST
+    assert stage.pages() == ["x"]
 
 
-def test_an_incarnation_that_the_log_was_trimmed_past_goes_on_from_the_newest_checkpoint():
-    fed = Fed()
-    old, new = fed.start("old"), fed.start("new", saves_every=3)
+def test_incarnation_behind_trimming_continues_from_the_newest_checkpoint():
+    stage = Stage()
+    old, new = stage.start("old"), stage.start("new", checkpoint_epochs=3)
     for page in "xyz":
-        fed.deliver(page)
-        fed.over += 1
+        stage.deliver(page)
+        stage.over += 1
         assert new.step()
-    fed.trim(FIRST + 2)
-    assert old.step() and old.clean.epoch == FIRST + 2
-    fed.deliver("w")
-    fed.over += 1
+    stage.trim(FIRST + 2)
+    assert old.step() and old.clean_position.epoch == FIRST + 2
+    stage.deliver("w")
+    stage.over += 1
     assert old.step()
-    assert fed.log.final("clicks", 0, epoch=FIRST + 3).rows == 1
-    assert fed.log.oldest_epoch("clicks", 0) == FIRST + 3
+    assert stage.log.final("clicks", 0, epoch=FIRST + 3).rows == 1
+    assert stage.log.oldest_epoch("clicks", 0) == FIRST + 3
 
 
-def test_a_batch_that_spark_delivers_again_is_known_from_the_checkpoint_where_the_log_is_trimmed():
-    fed = Fed()
-    source = fed.start("one", saves_every=1)
-    fed.deliver("x")
-    fed.over = 1
+def test_redelivered_batch_is_recognised_from_the_checkpoint():
+    stage = Stage()
+    source = stage.start("one", checkpoint_epochs=1)
+    stage.deliver("x")
+    stage.over = 1
     source.step()
-    fed.trim(FIRST)
-    fed.staged.put(0, pa.table({"page": ["x"]}))
-    again = fed.start("two")
-    fed.over = 2
+    stage.trim(FIRST)
+    stage.batches.put(0, pa.table({"page": ["x"]}))
+    again = stage.start("two")
+    stage.over = 2
     assert again.step()
-    assert fed.log.final("clicks", 0, epoch=FIRST + 1).rows == 0 and fed.left() == []
+    assert stage.log.final("clicks", 0, epoch=FIRST + 1).rows == 0 and stage.staged() == []
 
 
-def test_a_query_that_failed_is_told():
-    fed = Fed()
-    source = fed.start("one")
-    fed.query.failure = RuntimeError("Multiple streaming jobs detected\n  at org.apache")
+def test_failed_query_is_reported():
+    stage = Stage()
+    source = stage.start("one")
+    stage.query.failure = RuntimeError("Multiple streaming jobs detected\n  at org.apache")
     with pytest.raises(HoldfastError, match=r"the reader of source 'clicks' \(.*\) stopped: Multiple streaming jobs detected$"):
         source.step()
 
 
-def test_a_query_that_a_full_log_has_ended_is_started_again_when_there_is_room(monkeypatch):
-    fed = Fed()
-    source = fed.start("one")
+def test_query_ended_by_a_full_log_is_restarted(monkeypatch):
+    stage = Stage()
+    source = stage.start("one")
     full = LogError("the log at 'x' cannot be written: No space left on device")
 
     def refuse(name, content):
         raise full
 
-    fed.query.failure = RuntimeError("No space left on device")
+    stage.query.failure = RuntimeError("No space left on device")
     with monkeypatch.context() as patched:
-        patched.setattr(fed.store, "replace", refuse)
+        patched.setattr(stage.store, "replace", refuse)
         for _ in range(3):
             with pytest.raises(LogError):
                 source.step()
-    assert fed.started == 1
-    fed.query = Reading()
-    fed.deliver("x")
-    fed.over = 1
+    assert stage.query_starts == 1
+    stage.query = FakeQuery()
+    stage.deliver("x")
+    stage.over = 1
     assert source.step()
-    assert (fed.started, fed.pages()) == (2, ["x"])
-    assert not any(name.endswith("room") for name in fed.left())
+    assert (stage.query_starts, stage.pages()) == (2, ["x"])
+    assert not any(name.endswith("room") for name in stage.staged())
 
 
-@given(st.lists(st.sampled_from(["deliver", "pass", "stand in", "old", "new", "restart", "save", "trim"]), max_size=60))
-def test_every_row_is_committed_once_and_in_order_whatever_two_incarnations_do(acts):
-    fed = Fed()
-    sources = {"old": fed.start("old"), "new": fed.start("new")}
-    read = []
+@given(st.lists(st.sampled_from(["deliver", "pass", "absent", "old", "new", "restart", "save", "trim"]), max_size=60))
+def test_two_incarnations_commit_every_row_once_and_in_order(acts):
+    stage = Stage()
+    sources = {"old": stage.start("old"), "new": stage.start("new")}
+    pages = []
     for act in acts:
         match act:
             case "deliver":
-                fed.deliver(str(len(fed.delivered)))
+                stage.deliver(str(len(stage.delivered)))
             case "pass":
-                fed.over += 1
-            case "stand in":
-                head = fed.log.last_epoch("clicks", 0, after=fed.log.trimmed_until("clicks", 0) or FIRST - 1)
-                if head < TIMELINE.last_closed_epoch(1000.5 + fed.over):
-                    fed.log.offer(Record("clicks", 0, head + 1, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
+                stage.over += 1
+            case "absent":
+                last = stage.log.last_epoch("clicks", 0, after=stage.log.trimmed_until("clicks", 0) or FIRST - 1)
+                if last < TIMELINE.last_closed_epoch(1000.5 + stage.over):
+                    stage.log.offer(Record("clicks", 0, last + 1, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
             case "restart":
-                sources = {"old": sources["new"], "new": fed.start("new")}
+                sources = {"old": sources["new"], "new": stage.start("new")}
             case "save":
                 sources["new"].save()
             case "trim":
-                until = Checkpoints(fed.store).latest_epoch(TASK.name)
+                until = Checkpoints(stage.store).latest_epoch(TASK.name)
                 if until is not None:
-                    read += taken(fed, until)
-                    fed.trim(until)
+                    pages += committed_pages(stage, until)
+                    stage.trim(until)
             case name:
                 sources[name].step()
-    fed.over += len(acts) + 2
+    stage.over += len(acts) + 2
     while sum(source.step() for source in sources.values()):
         pass
-    read += taken(fed, TIMELINE.last_closed_epoch(1000.5 + fed.over))
-    assert read == fed.delivered and fed.left() == []
-    assert [about for kind, about in fed.told if kind == "divergence"] == []
+    pages += committed_pages(stage, TIMELINE.last_closed_epoch(1000.5 + stage.over))
+    assert pages == stage.delivered and stage.staged() == []
+    assert [about for kind, about in stage.events if kind == "divergence"] == []
 
 
-def taken(fed, until):
-    """The pages up to an epoch that were not trimmed before."""
-    begin = fed.log.trimmed_until("clicks", 0)
-    records = [fed.log.final("clicks", 0, epoch=e) for e in range(FIRST if begin is None else begin + 1, until + 1)]
-    return [row["page"] for record in records for file in record.files for row in read_rows(fed.store, file).to_pylist()]
+def committed_pages(stage, until):
+    """Return the pages of the final records that are not trimmed, up to an epoch."""
+    trimmed = stage.log.trimmed_until("clicks", 0)
+    records = [stage.log.final("clicks", 0, epoch=e) for e in range(FIRST if trimmed is None else trimmed + 1, until + 1)]
+    return [row["page"] for record in records for file in record.files for row in read_rows(stage.store, file).to_pylist()]

@@ -1,4 +1,4 @@
-"""A trace as a source, without Spark: what it commits, and that it outlasts a log that is away."""
+"""Trace sources, without Spark: what they commit, when, and after failures of the log."""
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,7 @@ from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica import ReplicaContext
 from holdfast.runtime.sources.trace_source import TraceReadAhead, TraceSource
 
 TASK = Task(pe="orders", kind="source", makes=("orders",))
@@ -20,12 +21,12 @@ TIMELINE = Timeline(5, 8, epoch_s=1.0, opened_s=0.0)
 
 
 class Failing(Store):
-    """A store in which, while it is away, nothing can be created below a folder."""
+    """A store that cannot create objects below the folder `broken`."""
 
-    away: str | None = None
+    broken: str | None = None
 
     def create(self, name, content):
-        if self.away is not None and name.startswith(self.away):
+        if self.broken is not None and name.startswith(self.broken):
             raise LogError("the log at 'x' cannot be written: No space left on device")
         return super().create(name, content)
 
@@ -35,10 +36,10 @@ def fetch(span):
     return pa.table({"seq": seqs, "epoch": [5 + (seq - 1) // 2 for seq in seqs]})
 
 
-def source(store, *, clock=lambda: 100.0):
-    outbox = OutputWriter(store, 0, "orders/0.0 on n1", TIMELINE, lambda kind, about: None)
-    made = {"outbox": outbox, "checkpoints": Checkpoints(store), "timeline": TIMELINE, "clock": clock}
-    return TraceSource(TASK, Contract(checkpoint_epochs=2), ahead=TraceReadAhead(fetch, SPANS), **made)
+def trace_source(store, *, clock=lambda: 100.0):
+    context = ReplicaContext(TASK, Contract(checkpoint_epochs=2), TIMELINE, Checkpoints(store))
+    output = OutputWriter(store, 0, "orders/0.0 on n1", TIMELINE, lambda kind, about: None)
+    return TraceSource(context, read_ahead=TraceReadAhead(fetch, SPANS), output=output, clock=clock)
 
 
 def committed(store):
@@ -46,35 +47,35 @@ def committed(store):
     return [seq for record in records if record for file in record.files for seq in read_rows(store, file)["seq"].to_pylist()]
 
 
-@pytest.mark.parametrize("away", ["data/", "records/"])
-def test_an_epoch_that_the_log_could_not_take_is_offered_again(away):
+@pytest.mark.parametrize("folder", ["data/", "records/"])
+def test_epoch_is_committed_once_the_log_works_again(folder):
     store = Failing(MemoryStore())
-    worker = source(store)
-    assert worker.step()
-    store.away = away
+    source = trace_source(store)
+    assert source.step()
+    store.broken = folder
     for _ in range(3):
         with pytest.raises(LogError):
-            worker.step()
-    store.away = None
-    while worker.step():
+            source.step()
+    store.broken = None
+    while source.step():
         pass
-    assert worker.finished
+    assert source.finished
     assert committed(store) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_an_epoch_is_committed_when_it_is_over_and_not_before():
+def test_epoch_is_committed_when_it_is_over():
     now = [1.5]
-    worker = source(Store(MemoryStore()), clock=lambda: now[0])
-    assert [worker.step(), worker.step(), worker.clean.epoch] == [True, False, 5]
+    source = trace_source(Store(MemoryStore()), clock=lambda: now[0])
+    assert [source.step(), source.step(), source.clean_position.epoch] == [True, False, 5]
     now[0] = 3.0
-    assert [worker.step(), worker.step(), worker.step(), worker.clean.epoch] == [True, True, False, 7]
+    assert [source.step(), source.step(), source.step(), source.clean_position.epoch] == [True, True, False, 7]
 
 
-def test_a_source_that_was_killed_goes_on_behind_its_last_exact_record():
+def test_restarted_source_continues_after_its_last_exact_record():
     store = Store(MemoryStore())
-    worker = source(store)
-    worker.step()
-    again = source(store)
+    source = trace_source(store)
+    source.step()
+    again = trace_source(store)
     while again.step():
         pass
     assert committed(store) == [1, 2, 3, 4, 5, 6, 7, 8]

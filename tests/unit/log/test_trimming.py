@@ -1,0 +1,86 @@
+"""Trimming: what is kept for consumers, readers in other jobs and prediction agents."""
+
+import pytest
+
+from holdfast.documents.job import Job, Reading, Task
+from holdfast.errors import HoldfastError
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.ownership import require_inputs_of_all_tasks
+from holdfast.log.position import Position
+from holdfast.log.shared_streams import SharedInput, join_timelines
+from holdfast.log.timeline import Timeline, agree_on_timeline
+from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS, LogTrimmer, remove_ended_readers, save_reader_position
+
+PRODUCER = Task(pe="vwap", makes=("vwap",))
+READER = Task(pe="alarm", reads=(Reading(stream="vwap", name="averages", job="market"),), makes=("alarm",))
+
+
+MARKET = Job(job="market", application="app.py", log="log")
+
+
+def store(tmp_path, name):
+    return Store(str(tmp_path / name))
+
+
+def record(epoch):
+    return Record("vwap", 0, epoch, Quality.EXACT, (), 0, None, None, "none", "test")
+
+
+def log_with_epochs(tmp_path, epochs):
+    """Return the store of a job that has started at epoch 10, and whose stream has these epochs."""
+    log_store = store(tmp_path, "market")
+    agree_on_timeline(log_store, Timeline(10, None, 1.0, opened_s=100.0))
+    for epoch in epochs:
+        EpochLog(log_store).offer(record(epoch))
+    return log_store
+
+
+def test_epochs_unread_by_another_job_are_kept(tmp_path):
+    market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
+    log = EpochLog(market)
+    join_timelines(own, "alarms", [SharedInput(READER, READER.reads[0], market)])
+    checkpoints = Checkpoints(market)
+    checkpoints.save(PRODUCER.name, Position(19))
+    LogTrimmer(market, [PRODUCER], checkpoints).trim("vwap", 0)
+    assert log.oldest_epoch("vwap", 0) == 10
+    remove_ended_readers(market, {"market"})
+    LogTrimmer(market, [PRODUCER], checkpoints).trim("vwap", 0)
+    assert log.oldest_epoch("vwap", 0) != 10
+
+
+@pytest.mark.parametrize(("watched", "oldest"), [((), 41), ((PRODUCER,), 41 - EPOCHS_KEPT_FOR_AGENTS)])
+def test_some_epochs_are_kept_for_prediction_agents(tmp_path, watched, oldest):
+    market = log_with_epochs(tmp_path, range(10, 42))
+    log, checkpoints = EpochLog(market), Checkpoints(market)
+    checkpoints.save(PRODUCER.name, Position(40))
+    LogTrimmer(market, [PRODUCER], checkpoints, watched=watched).trim("vwap", 0)
+    assert log.oldest_epoch("vwap", 0) == oldest
+
+
+def test_remaining_tasks_of_an_ended_job_are_trimmed_for_their_readers(tmp_path):
+    market = log_with_epochs(tmp_path, range(10, 20))
+    log, checkpoints = EpochLog(market), Checkpoints(market)
+    join_timelines(store(tmp_path, "own"), "alarms", [SharedInput(READER, READER.reads[0], market)])
+    save_reader_position(market, "alarms:alarm~0", stream="vwap", task=0, epoch=15)
+    sink = Task(pe="out", kind="sink", reads=(Reading(stream="vwap"),))
+    trimmer = LogTrimmer(market, [PRODUCER, sink], checkpoints)
+    checkpoints.save(PRODUCER.name, Position(19))
+    checkpoints.save(sink.name, Position(11))
+    trimmer.trim_if_unread("vwap", 0)
+    assert log.oldest_epoch("vwap", 0) == 10  # its consumer in the job trims it
+    trimmer.remaining_tasks = frozenset({PRODUCER.name})
+    require_inputs_of_all_tasks(market, MARKET)
+    trimmer.trim_if_unread("vwap", 0)
+    assert log.oldest_epoch("vwap", 0) == 16
+    with pytest.raises(
+        HoldfastError, match=r"was continued by vwap/0 alone, for jobs that shared them: .* give it a log of its own"
+    ):
+        require_inputs_of_all_tasks(market, MARKET)
+
+
+def test_positions_of_living_readers_stay(tmp_path):
+    market = log_with_epochs(tmp_path, ())
+    join_timelines(store(tmp_path, "own"), "alarms", [SharedInput(READER, READER.reads[0], market)])
+    remove_ended_readers(market, {"alarms"})
+    assert list(market.names("readers/"))

@@ -1,0 +1,106 @@
+"""A small cluster of real PE replicas on the real log, without Spark: a chain of hashes stands for each operator."""
+
+import zlib
+
+import pyarrow as pa
+from obstore.store import MemoryStore
+
+from holdfast.documents.job import Contract, Reading, Task
+from holdfast.log import EpochLog, Quality, Store
+from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.position import Position
+from holdfast.log.timeline import Timeline
+from holdfast.log.trimming import LogTrimmer
+from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.pe_replica import PeReplica
+from holdfast.runtime.replica import ReplicaContext
+
+EPOCHS = 12
+GRAPH = {"a": ["src"], "b": ["src"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
+SCHEMA = pa.schema({"seq": pa.int64(), "epoch": pa.int64(), "value": pa.int64()})
+TIMELINE = Timeline(first=0, last=EPOCHS - 1, epoch_s=1.0, opened_s=0.0)
+
+
+class HashChain:
+    """A stateful operator without Spark: its output and its state depend on all rows that it has read."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def run(self, new, position, span):
+        state = position.kept["state"]["value"][0].as_py() if position.kept else 0
+        rows = []
+        for epoch in range(span.first, span.last + 1):
+            for stream in sorted(new):
+                for row in new[stream].to_pylist():
+                    if row["epoch"] == epoch:
+                        state = zlib.crc32(f"{state} {self.name} {stream} {row['value']}".encode())
+            rows.append({"seq": epoch + 1, "epoch": epoch, "value": state})
+        return {self.name: pa.Table.from_pylist(rows, SCHEMA)}, {"state": pa.table({"value": [state]})}
+
+
+def task(name):
+    return Task(pe=name, reads=tuple(Reading(stream=s) for s in GRAPH[name]), makes=(name,))
+
+
+def source_rows(epoch):
+    return pa.Table.from_pylist([{"seq": epoch + 1, "epoch": epoch, "value": epoch * 7 + 1}], SCHEMA)
+
+
+class Cluster:
+    """One or more replicas of each task of GRAPH on one log, stepped by hand. `events` collects what they emit."""
+
+    def __init__(self, *, counts=None, contract=None, compute=HashChain):
+        self.store = Store(MemoryStore())
+        self.log, self.checkpoints, self.events = EpochLog(self.store), Checkpoints(self.store), []
+        self.contract, self.compute = contract or Contract(checkpoint_epochs=10_000), compute
+        self.source = self.output("src")
+        tasks = [Task(pe="src", kind="source", makes=("src",)), *map(task, GRAPH)]
+        self.trimmer = LogTrimmer(self.store, tasks, self.checkpoints)
+        self.replicas = [self.replica(name) for name in GRAPH for _ in range((counts or {}).get(name, 1))]
+        self.produced = 0
+
+    def output(self, name):
+        return OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.events.append((kind, about)), clock=lambda: 0.0)
+
+    def replica(self, name, **options):
+        context = ReplicaContext(task(name), options.pop("contract", self.contract), TIMELINE, self.checkpoints)
+        inputs = InputReader(task(name).reads, [self.store] * len(GRAPH[name]), dict.fromkeys(["src", *GRAPH], SCHEMA))
+        return PeReplica(context, inputs=inputs, output=self.output(name), compute=self.compute(name), **options)
+
+    def produce(self, epochs=1):
+        for _ in range(epochs):
+            self.source.publish("src", self.produced, rows=source_rows(self.produced), quality=Quality.EXACT)
+            self.produced += 1
+
+    def commit_absent(self, stream, epoch):
+        self.output(stream).publish(stream, epoch, rows=SCHEMA.empty_table(), quality=Quality.ABSENT)
+
+    def settle(self):
+        while sum(replica.step() for replica in self.replicas):
+            pass
+
+    def trim_until(self, epoch):
+        """Trim all streams as if every task had a checkpoint at an epoch."""
+        for name in ["src", *GRAPH]:
+            self.checkpoints.save(f"{name}/0", Position(epoch))
+        for name in ["src", *GRAPH]:
+            self.trimmer.trim(name, 0)
+
+    def emitted(self, kind):
+        return [about for event, about in self.events if event == kind]
+
+    def final_checksums(self, stream):
+        records = [self.log.final(stream, 0, epoch=epoch) for epoch in range(EPOCHS)]
+        return [record and record.checksum for record in records]
+
+
+def _checksums_without_faults():
+    cluster = Cluster()
+    cluster.produce(EPOCHS)
+    cluster.settle()
+    return {name: cluster.final_checksums(name) for name in GRAPH}
+
+
+GOLDEN = _checksums_without_faults()
