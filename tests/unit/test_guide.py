@@ -137,7 +137,7 @@ def test_guide_plug_in_leaves_out_spot_nodes(package, monkeypatch):
 
 
 def test_guide_observer_notes_tasks_without_replicas(package):
-    observer = JobObservers(None)._of("light")
+    observer = JobObservers(None)._observer_of("light")
     replicas = [SimpleNamespace(task=task, state=state) for task, state in (("a/0", "failed"), ("a/0", "running"), ("b/0", "lost"))]
     notes = asyncio.run(observer.observe(SimpleNamespace(replicas=replicas)))
     assert [note.text for note in notes] == ["no replica of b/0 runs"]

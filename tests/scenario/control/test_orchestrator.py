@@ -93,7 +93,7 @@ def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
         process.rlimit(psutil.RLIMIT_FSIZE, before)
         submitting.join(60)
     quick.client.wait_for(taken[0], ("running",), limit_s=60)
-    assert "is back" in quick.said("orchestrator")
+    assert "answers again" in quick.said("orchestrator")
     assert set(quick.starts().values()) == {1}
 
 

@@ -163,4 +163,4 @@ def test_pe_that_stalls_too_long_is_restarted_on_the_only_node(tmp_path):
     commits = [event.about for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
     assert any(about["quality"] == "predicted" for about in commits)
     texts = [event.about["said"] for event in events if event.kind == "orchestrator"]
-    assert any("was covered for by prediction as long as its contract allows" in text for text in texts), texts
+    assert any("was predicted for as long as its contract allows" in text for text in texts), texts

@@ -196,7 +196,7 @@ def test_an_operator_that_cannot_bear_a_row_is_named_and_the_rest_goes_on_to_its
     application.write_text(PICKY)
     document, process = run(tmp_path, seconds=10, faults={}, options=["--nodes", "2", "--no-verify"], application=application)
     assert (document["state"], process.returncode) == ("failed", 1)
-    words = r"picky/0 given up, last: .*operator 'picky' \(picky\.py:\d+\).*unlucky.*seq (\d+) to (\d+), tried 3 times"
+    words = r"picky/0 abandoned, last: .*operator 'picky' \(picky\.py:\d+\).*unlucky.*seq (\d+) to (\d+), tried 3 times"
     said = re.search(words, document["reason"], re.DOTALL)
     assert said, document["reason"]
     assert int(said[1]) <= 700 <= int(said[2])

@@ -89,7 +89,7 @@ def test_a_fault_is_injected_from_the_page_after_a_confirmation(visit, cluster, 
         page.select_option("#fault-kind", "stall-pe")
         page.check("#fault-sure")
         page.click("#fault-strike")
-        text_of(page, "#fault-wrong", "a light PE cannot be told to stall")
+        text_of(page, "#fault-wrong", "a light PE cannot stall")
 
 
 def test_keys_work_as_soon_as_anything_is_seen(visit, address):

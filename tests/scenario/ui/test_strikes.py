@@ -47,7 +47,7 @@ def test_a_killed_node_is_lost_with_all_on_it_and_another_takes_over(cluster):
 
 def test_what_cannot_be_struck_is_told_and_noted(cluster):
     settled(cluster)
-    with pytest.raises(ClientError, match="no replica to strike: wanted PE nobody on node any"):
+    with pytest.raises(ClientError, match="no replica to inject the fault into: wanted PE nobody on node any"):
         cluster.client.inject({"fault": "crash-pe", "pe": "nobody"})
     told = [event["text"] for event in cluster.client.events()["events"]]
-    assert any(text.startswith("fault crash-pe nobody did not come about: no replica to strike") for text in told)
+    assert any(text.startswith("fault crash-pe nobody was not injected: no replica to inject the fault into") for text in told)

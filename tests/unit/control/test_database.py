@@ -332,7 +332,7 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path,
 
 def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
     pytest.importorskip("psycopg")
-    monkeypatch.setattr("holdfast.control.storage.database.PATIENCE", {"connect_timeout": 2}, raising=False)
+    monkeypatch.setattr("holdfast.control.storage.database.TIMEOUTS", {"connect_timeout": 2})
     told, ended = [], []
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
         database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", report=told.append)

@@ -114,7 +114,7 @@ def test_a_fault_that_finds_nobody_to_strike_says_so_and_is_no_strike(settings, 
             told = [event["data"] for event in found if event["kind"] == "fault"]
             assert [(data["fault"], data.get("missed")) for data in told] == [
                 ("crash-pe", None),
-                ("crash-pe", "no replica to strike: wanted PE any on node any"),
+                ("crash-pe", "no replica to inject the fault into: wanted PE any on node any"),
                 ("database-away", None),
             ]
             assert len({data["test"] for data in told[:2]}) == 1
@@ -171,7 +171,7 @@ def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_pat
 
     (tmp_path / "node.lock").write_text("1\n")
     assert living_controller(tmp_path) is None
-    with pytest.raises(HoldfastError, match=f"no controller of the node in '{tmp_path}' lives"):
+    with pytest.raises(HoldfastError, match=f"no controller of the node in '{tmp_path}' runs"):
         asyncio.run(crash_controller(There(None)))
     with subprocess.Popen([sys.executable, "-c", CONTROLLER, str(tmp_path)], stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"locked\n"

@@ -8,7 +8,7 @@ from importlib.resources import files
 import pytest
 
 from holdfast.control.nodes.replicas import OVER
-from holdfast.control.observers.job_observers import Activate, End, Failed, JobView, Move, Note
+from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica, JobView, Move, Note
 
 from .conditions import are_active, incarnation_is, is_empty, nodes, replica_is, without
 from .conftest import alive, running
@@ -242,7 +242,7 @@ def test_what_an_observer_takes_for_failed_is_restarted_by_its_policy_and_the_ol
     class Observer:
         async def observe(self, view):
             old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
-            return [Failed(r.key, r.incarnation, why="it is taken for hung") for r in old]
+            return [FailReplica(r.key, r.incarnation, cause="it counts as hung") for r in old]
 
     async def play():
         async with running(settings) as control:
@@ -252,7 +252,7 @@ def test_what_an_observer_takes_for_failed_is_restarted_by_its_policy_and_the_ol
                 number = await control.submit(policy={"backoff_s": 0.0})
                 await control.reaches(number, "running")
                 await control.until(lambda: incarnation_is(control, number, 2))
-                assert "failed: it is taken for hung" in await control.events()
+                assert "failed: it counts as hung" in await control.events()
         assert sorted(n1.starts + n2.starts) == [("1:x/0.0", 1), ("1:x/0.0", 2)]
 
     asyncio.run(play())
@@ -262,7 +262,7 @@ def test_a_replica_that_an_observer_moves_is_started_on_another_node(settings):
     class Observer:
         async def observe(self, view):
             old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
-            return [Move(r.key, r.node, why="it is better off there") for r in old]
+            return [Move(r.key, r.node, cause="it is better off there") for r in old]
 
     async def play():
         async with running(settings) as control:
@@ -281,7 +281,7 @@ def test_a_job_that_an_observer_takes_for_over_has_failed_for_its_reason(setting
     class Observer:
         async def observe(self, view):
             given_up = any(replica.state == "abandoned" for replica in view.replicas)
-            return [End("x/0 given up, and all else waits for it")] if given_up else []
+            return [FailJob("x/0 abandoned, and all else waits for it")] if given_up else []
 
     async def play():
         async with running(settings) as control:
@@ -292,7 +292,7 @@ def test_a_job_that_an_observer_takes_for_over_has_failed_for_its_reason(setting
                 await control.reaches(number, "running")
                 n1.report(f"{number}:x/0.0", "failed", "boom")
                 story = await control.reaches(number, "failed")
-                assert story["reason"] == "x/0 given up, and all else waits for it"
+                assert story["reason"] == "x/0 abandoned, and all else waits for it"
                 await control.until(lambda: is_empty(n1))
 
     asyncio.run(play())
@@ -345,7 +345,7 @@ def test_a_machine_may_call_its_states_as_it_likes(settings, tmp_path):
     class Asking:
         async def observe(self, view):
             seen.add(view.state)
-            return [Activate("x/0", (1,), why="the observer says so")]
+            return [Activate("x/0", (1,), cause="the observer says so")]
 
     async def play():
         async with running(replace(settings, machines=(tmp_path / "own.toml",))) as control:

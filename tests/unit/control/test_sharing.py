@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.control.observers.job_observers import Activate, End, Failed
+from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica
 from holdfast.control.storage.stored_jobs import all_placements
 
 from .conditions import acknowledged, has, is_empty, nodes, replica_is
@@ -249,7 +249,7 @@ class Watching:
     async def observe(self, view):
         self.seen[view.id, view.state] = sorted(replica.task for replica in view.replicas), [t.name for t in view.layout.tasks]
         ended = view.state == "canceled"
-        return [Activate("a/0", (0,)), End("over"), Failed("1:b/0.0", 1, why="it hangs")] if ended else []
+        return [Activate("a/0", (0,)), FailJob("over"), FailReplica("1:b/0.0", 1, cause="it hangs")] if ended else []
 
 
 def test_what_is_left_of_an_ended_job_is_shown_to_its_observer_and_may_only_fail(settings):

@@ -1,7 +1,6 @@
-"""The faults that can be injected, by name. A package adds its own by an entry point of the group `holdfast.faults`.
+"""The faults that can be injected, by name. A package adds its own with an entry point of the group `holdfast.faults`.
 
-A fault is called with where it strikes. One that takes time or raises does so to whoever called it: as an action, to the
-transition.
+A fault is a coroutine that gets a `FaultContext`. If it takes time or raises, so does its caller: for an action, the transition.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ MAX_S = 3600
 A_TIME = f"seconds from 0 to {MAX_S}"
 
 
-class Injected(HoldfastError):
-    """An action that failed because it was told to."""
+class InjectedFailure(HoldfastError):
+    """The injected failure of an action."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultContext:
-    """Where a fault strikes. `node` and `pe` name whom, where it matters; `job` is whose transition it is, if it is one's."""
+    """Where a fault is injected: the node or PE, if the fault needs one, and the job, if it happens at a transition."""
 
     orchestrator: Orchestrator
     job: JobState | None = None
@@ -54,53 +53,53 @@ class FaultContext:
         return float(value)
 
     def replica(self) -> PlacedReplica:
-        """The replica that is struck: of the PE and node named, else the first of the job. Raises HoldfastError."""
+        """Return the target replica: of the given PE and node, else the first of the job. Raises HoldfastError."""
         replicas = self.orchestrator.replicas
-        among = replicas if self.job is None else replicas.of(self.job.id)
+        candidates = replicas if self.job is None else replicas.of(self.job.id)
         fitting = [
             replica
-            for replica in among
+            for replica in candidates
             if (
                 self.pe is None or self.pe in (replica.pe, replica.task_name, f"{replica.task_name}.{replica.replica}", replica.key)
             )
             and (self.node is None or replica.node == self.node)
         ]
         if not fitting:
-            raise HoldfastError(f"no replica to strike: wanted PE {self.pe or 'any'} on node {self.node or 'any'}")
+            raise HoldfastError(f"no replica to inject the fault into: wanted PE {self.pe or 'any'} on node {self.node or 'any'}")
         return min(fitting, key=lambda replica: replica.key)
 
     def host_process(self) -> psutil.Process:
-        """The PE host of the node that is struck, if it runs on this machine. Raises HoldfastError."""
+        """Return the PE host of the target node. Raises HoldfastError if it does not run on this machine."""
         import psutil
 
         name = self.node if self.node is not None and self.pe is None else self.replica().node
         node = self.orchestrator.resources.nodes.get(name)
         if node is None or node.host is None:
-            raise HoldfastError(f"node '{name}' has not said which process its PE host is")
+            raise HoldfastError(f"node '{name}' has not reported the process of its PE host")
         try:
             process = psutil.Process(node.host.pid)
             if abs(process.create_time() - node.host.started_s) > 60 or "--work" not in process.cmdline():
-                raise HoldfastError(f"node '{name}': its PE host does not run on the orchestrator's machine; strike it there")
-        except (psutil.Error, ValueError, OverflowError):  # it has ended, or what the node says is no process
-            raise HoldfastError(f"node '{name}': its PE host is not there") from None
+                raise HoldfastError(f"node '{name}': its PE host is not on the orchestrator's machine; inject the fault there")
+        except (psutil.Error, ValueError, OverflowError):  # it has ended, or the node reported no process
+            raise HoldfastError(f"node '{name}': its PE host does not run") from None
         return process
 
     def host_work(self) -> Path:
-        """The work folder of the PE host that is struck, if it runs on this machine. Raises HoldfastError."""
+        """Return the work folder of the target PE host. Raises HoldfastError if it does not run on this machine."""
         arguments = self.host_process().cmdline()
         return Path(arguments[arguments.index("--work") + 1])
 
     def controller(self) -> int | None:
-        """The process number of the living controller of the node that is struck. Raises HoldfastError for one on another machine.
+        """Return the pid of the target node's controller, or None. Raises HoldfastError for a node on another machine.
 
-        It is found by its folder and not as the host's parent, which is a stranger once the controller was started anew.
+        The controller is found by its folder: after a restart of the controller, the PE host's parent is another process.
         """
         from holdfast.node.pe_hosts import living_controller
 
         return living_controller(self.host_work())
 
     def host_kind(self) -> str:
-        """What kind of PE host is struck."""
+        """Return the host kind of the target node."""
         name = self.node if self.node is not None and self.pe is None else self.replica().node
         node = self.orchestrator.resources.nodes.get(name)
         return "" if node is None else node.offer.host_kind
@@ -109,113 +108,113 @@ class FaultContext:
 Fault: TypeAlias = Callable[[FaultContext], Awaitable[None]]
 
 
-async def crash_orchestrator(strike: FaultContext) -> None:
-    """The orchestrator dies at once."""
+async def crash_orchestrator(context: FaultContext) -> None:
+    """Kill the orchestrator."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def crash_pe(strike: FaultContext) -> None:
-    """One replica fails, as one does that gives up."""
-    replica = strike.replica()
-    if strike.host_kind() == "light":
-        request_failure(strike.host_work(), FailureRequest(keys=(replica.key,)))
+async def crash_pe(context: FaultContext) -> None:
+    """Make one replica fail."""
+    replica = context.replica()
+    if context.host_kind() == "light":
+        request_failure(context.host_work(), FailureRequest(keys=(replica.key,)))
     else:
-        _order(strike, kind="crash")
+        _order(context, kind="crash")
 
 
-async def stall_pe(strike: FaultContext) -> None:
-    """For `for_s`, one replica does nothing and says nothing of it."""
-    _order(strike, kind="stall", for_s=strike.seconds("for_s", 5.0))
+async def stall_pe(context: FaultContext) -> None:
+    """Stall one replica for `for_s`."""
+    _order(context, kind="stall", for_s=context.seconds("for_s", 5.0))
 
 
-async def slow_pe(strike: FaultContext) -> None:
-    """For `for_s`, every epoch of one replica takes `by_s` longer."""
-    _order(strike, kind="slow", for_s=strike.seconds("for_s", 10.0), by_s=strike.seconds("by_s", 1.0))
+async def slow_pe(context: FaultContext) -> None:
+    """For `for_s`, delay every epoch of one replica by `by_s`."""
+    _order(context, kind="slow", for_s=context.seconds("for_s", 10.0), by_s=context.seconds("by_s", 1.0))
 
 
-async def stall_host(strike: FaultContext) -> None:
-    """For `for_s`, a PE host stands still (SIGSTOP), with all that it started."""
-    group, for_s = strike.host_process().pid, strike.seconds("for_s", 5.0)
+async def stall_host(context: FaultContext) -> None:
+    """Stop a PE host and its children for `for_s` (SIGSTOP, then SIGCONT)."""
+    group, for_s = context.host_process().pid, context.seconds("for_s", 5.0)
     _signal(os.killpg, group, signal.SIGSTOP)
-    # whoever lets it go on outlives this orchestrator: a host must not stay stopped because the orchestrator was struck too
+    # a separate process continues the PE host, because another fault may kill this orchestrator meanwhile
     subprocess.Popen(
         ["/bin/sh", "-c", f"sleep {for_s}; kill -s CONT -- -{group}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
 
 
-async def crash_node(strike: FaultContext) -> None:
-    """A node controller and its PE host die together; nothing there starts them again."""
-    host, controller = strike.host_process(), strike.controller()
+async def crash_node(context: FaultContext) -> None:
+    """Kill a node controller and its PE host; nothing restarts them."""
+    host, controller = context.host_process(), context.controller()
     if controller is not None:
         _signal(os.kill, controller, signal.SIGKILL)
     _signal(os.killpg, host.pid, signal.SIGKILL)
 
 
 def _signal(send: Callable[[int, int], None], process: int, what: signal.Signals) -> None:
-    """Send a signal. Raises HoldfastError where that cannot be: the process has just ended, or is another user's."""
+    """Send a signal. Raises HoldfastError if the process has ended or belongs to another user."""
     try:
         send(process, what)
     except OSError as error:
-        raise HoldfastError(f"process {process} cannot be struck: {error.strerror}") from None
+        raise HoldfastError(f"process {process} cannot be signalled: {error.strerror}") from None
 
 
-def _order(strike: FaultContext, **order: Any) -> None:
-    """Have a Spark PE host do something to the replica that is struck."""
-    if strike.host_kind() == "light":
-        raise HoldfastError(f"a light PE cannot be told to {order['kind']}; strike a PE on Spark, or the PE host")
-    target = strike.replica().key.split(":", 1)[1]
-    write_fault_order([strike.host_work()], {"target": target, **order}, at_s=time.time())
+def _order(context: FaultContext, **order: Any) -> None:
+    """Order a Spark PE host to inject a fault into the target replica."""
+    if context.host_kind() == "light":
+        raise HoldfastError(f"a light PE cannot {order['kind']}; choose a PE on Spark, or a PE host")
+    target = context.replica().key.split(":", 1)[1]
+    write_fault_order([context.host_work()], {"target": target, **order}, at_s=time.time())
 
 
-async def crash_host(strike: FaultContext) -> None:
-    """A PE host dies, and all replicas on it."""
-    _signal(os.killpg, strike.host_process().pid, signal.SIGKILL)
+async def crash_host(context: FaultContext) -> None:
+    """Kill a PE host, with all replicas on it."""
+    _signal(os.killpg, context.host_process().pid, signal.SIGKILL)
 
 
-async def crash_controller(strike: FaultContext) -> None:
-    """A node controller dies; its PE host goes on."""
-    controller = strike.controller()
+async def crash_controller(context: FaultContext) -> None:
+    """Kill a node controller; its PE host keeps running."""
+    controller = context.controller()
     if controller is None:
-        raise HoldfastError(f"no controller of the node in '{strike.host_work()}' lives")
+        raise HoldfastError(f"no controller of the node in '{context.host_work()}' runs")
     _signal(os.kill, controller, signal.SIGKILL)
 
 
-async def delay(strike: FaultContext) -> None:
-    """The transition takes `by_s` longer."""
-    await asyncio.sleep(strike.seconds("by_s", 1.0))
+async def delay(context: FaultContext) -> None:
+    """Delay the transition by `by_s`."""
+    await asyncio.sleep(context.seconds("by_s", 1.0))
 
 
-async def fail(strike: FaultContext) -> None:
-    """The action fails."""
-    raise Injected("a fault was injected")
+async def fail(context: FaultContext) -> None:
+    """Make the action fail."""
+    raise InjectedFailure("a fault was injected")
 
 
-async def drop_messages(strike: FaultContext) -> None:
-    """For `for_s`, messages of nodes are lost, or the answers to them."""
-    strike.orchestrator.faults.disturb("drop", strike.node, for_s=strike.seconds("for_s", 2.0))
+async def drop_messages(context: FaultContext) -> None:
+    """For `for_s`, lose messages of nodes, or the answers to them."""
+    context.orchestrator.faults.disturb("drop", context.node, for_s=context.seconds("for_s", 2.0))
 
 
-async def delay_messages(strike: FaultContext) -> None:
-    """For `for_s`, messages of nodes and the answers to them are up to `by_s` late."""
-    disturb = strike.orchestrator.faults.disturb
-    disturb("delay", strike.node, for_s=strike.seconds("for_s", 2.0), by_s=strike.seconds("by_s", 0.5))
+async def delay_messages(context: FaultContext) -> None:
+    """For `for_s`, delay messages of nodes by up to `by_s`."""
+    disturb = context.orchestrator.faults.disturb
+    disturb("delay", context.node, for_s=context.seconds("for_s", 2.0), by_s=context.seconds("by_s", 0.5))
 
 
-async def duplicate_messages(strike: FaultContext) -> None:
-    """For `for_s`, messages of nodes come twice."""
-    strike.orchestrator.faults.disturb("duplicate", strike.node, for_s=strike.seconds("for_s", 2.0))
+async def duplicate_messages(context: FaultContext) -> None:
+    """For `for_s`, deliver messages of nodes twice."""
+    context.orchestrator.faults.disturb("duplicate", context.node, for_s=context.seconds("for_s", 2.0))
 
 
-async def cut_node(strike: FaultContext) -> None:
-    """For `for_s`, no message of a node comes through."""
-    node = strike.node or strike.replica().node
-    strike.orchestrator.faults.disturb("cut", node, for_s=strike.seconds("for_s", 5.0))
+async def cut_node(context: FaultContext) -> None:
+    """For `for_s`, lose all messages of a node."""
+    node = context.node or context.replica().node
+    context.orchestrator.faults.disturb("cut", node, for_s=context.seconds("for_s", 5.0))
 
 
-async def database_away(strike: FaultContext) -> None:
-    """For `for_s`, the database does not answer."""
-    strike.orchestrator.persistence.database.simulate_outage(strike.seconds("for_s", 2.0))
+async def database_away(context: FaultContext) -> None:
+    """Make the database unreachable for `for_s`."""
+    context.orchestrator.persistence.database.simulate_outage(context.seconds("for_s", 2.0))
 
 
 LIBRARY: dict[str, Fault] = {
@@ -243,15 +242,15 @@ TIMES: dict[Fault, tuple[str, ...]] = {
     **dict.fromkeys((slow_pe, delay_messages), ("for_s", "by_s")),
     delay: ("by_s",),
 }
-"""The settings that a fault has, all of them times. Those of a package's faults are its own to check."""
+"""The settings of each fault; all are times. A package's faults check their own settings."""
 
 
 def setting_errors(fault: Fault, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Per setting that is wrong, its name and what is."""
-    known = TIMES.get(fault)
-    for name, value in settings.items() if known is not None else ():
-        if name not in (known or ()):
-            yield name, f"is no setting of this fault; settings are: {join_names(known or ())}"
+    """Yield the name of each invalid setting, and what is wrong with it."""
+    names = TIMES.get(fault)
+    for name, value in settings.items() if names is not None else ():
+        if name not in (names or ()):
+            yield name, f"is no setting of this fault; settings are: {join_names(names or ())}"
         elif not is_time(value):
             yield name, f"wanted {A_TIME}, got {format_value(value)}"
 
@@ -261,11 +260,11 @@ def is_time(value: object) -> bool:
 
 
 def all_faults() -> dict[str, Fault]:
-    """The library, and what packages add to it or replace. Raises MachineError for one that cannot be loaded."""
-    found = dict(LIBRARY)
+    """Return the library with the faults that packages add or replace. Raises MachineError for one that cannot be loaded."""
+    faults = dict(LIBRARY)
     for entry in installed_entry_points(GROUP):
         try:
-            found[entry.name] = entry.load()
+            faults[entry.name] = entry.load()
         except Exception as error:
-            raise MachineError(f"fault '{entry.name}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
-    return found
+            raise MachineError(f"fault '{entry.name}' cannot be loaded from '{entry.value}': {error}; fix its package") from error
+    return faults

@@ -1,4 +1,4 @@
-"""Fault injection inside an orchestrator: faults that machines' transitions strike with, faults by call, and disturbed messages."""
+"""The fault-injection plug-in: it injects faults at transitions, by API call, and into the messages of nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, error_response
-from holdfast.control.faults.fault_library import FaultContext, Injected, all_faults, setting_errors
+from holdfast.control.faults.fault_library import FaultContext, InjectedFailure, all_faults, setting_errors
 from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, add_faults, read_tests
 from holdfast.control.nodes.replicas import STARTED
 from holdfast.control.plugins import Plugin
@@ -30,7 +30,7 @@ Kind = Literal["drop", "delay", "duplicate", "cut"]
 
 @dataclass(frozen=True, slots=True)
 class Disturbance:
-    """What happens to messages of a node, or of all, until a moment."""
+    """What happens to the messages of one node, or of all nodes, until `until_s`."""
 
     kind: Kind
     node: str | None
@@ -39,7 +39,7 @@ class Disturbance:
 
 
 class Injection(Part):
-    """A fault to bring about now."""
+    """A request to inject a fault now."""
 
     fault: str = Field(max_length=100)
     node: str | None = Field(default=None, max_length=100)
@@ -48,7 +48,7 @@ class Injection(Part):
 
 
 class Faults(Plugin):
-    """Brings faults about. Without tests and calls it does nothing, and costs next to nothing."""
+    """Injects faults. Without tests and calls it does nothing."""
 
     action_names = (ACTION,)
 
@@ -62,13 +62,13 @@ class Faults(Plugin):
     def calls(self) -> list[Call]:
         return [
             Call(
-                "POST", "/v1/faults", "Bring about a fault", self.inject_now, body=Injection, strict=True, status=202,
+                "POST", "/v1/faults", "Inject a fault", self.inject_now, body=Injection, strict=True, status=202,
                 statuses=(403,), tag="control",
             )
         ]  # fmt: skip
 
     def add_faults(self, machines: Mapping[str, Machine], documents: Sequence[Any]) -> dict[str, Machine]:
-        """The machines with the faults of these test documents (paths). Raises DocumentError."""
+        """Return the machines with the faults of these test documents (paths). Raises DocumentError."""
         tests: list[InjectionTest] = []
         for path in documents:
             document = read_tests(path, machines, faults=self.library)
@@ -77,48 +77,49 @@ class Faults(Plugin):
         return {name: add_faults(machine, tests) for name, machine in machines.items()}
 
     async def inject(self, job: JobState, command: Command) -> None:
-        """The action of faulty machines."""
+        """Inject the fault that the action's settings describe. State machines with faults call this action."""
         test = InjectionTest.model_validate(dict(command.settings))
-        which = test.model_dump_json()  # all of it: two may have one name, and another node, PE or trigger
-        if self._injection_counts[which] >= test.trigger.times or not self._is_due(test.trigger, job):
+        test_id = test.model_dump_json()  # all fields: two tests of one name may differ in node, PE or trigger
+        if self._injection_counts[test_id] >= test.trigger.times or not self._is_due(test.trigger, job):
             return
-        self._injection_counts[which] += 1
-        at = FaultContext(self.orchestrator, job, test.node, test.pe, test.settings)
+        self._injection_counts[test_id] += 1
+        context = FaultContext(self.orchestrator, job, test.node, test.pe, test.settings)
         text = f"fault {test.fault} at {test.state}.{test.transition} ({test.moment})"
         self.orchestrator.events.emit("fault", text, job=job.id, data={"fault": test.fault, "test": test.name})
         self.orchestrator.say(f"{text} of job {job.id}")
         wait_s = self._rng.uniform(test.trigger.min_s, test.trigger.max_s)
         if wait_s:
-            self.orchestrator.spawn(self._inject_later(at, test, wait_s))
+            self.orchestrator.spawn(self._inject_later(context, test, wait_s))
         else:
-            await self._run_fault(test, at)
+            await self._run_fault(test, context)
 
     async def inject_now(self, asked: ApiRequest) -> ApiAnswer:
-        """The call: a fault, now."""
+        """Handle the API call: inject a fault now."""
         if not self.orchestrator.settings.faults:
             raise Refusal(403, "fault injection is off; start the orchestrator with --faults to allow it")
-        wanted: Injection = asked.body
-        if wanted.fault not in self.library:
-            raise Refusal(422, f"there is no fault '{wanted.fault}'; faults are: {', '.join(sorted(self.library))}")
-        if errors := [f"settings.{name}: {text}" for name, text in setting_errors(self.library[wanted.fault], wanted.settings)]:
-            raise CompoundError(f"fault '{wanted.fault}'", errors)
-        whom = " ".join(each for each in (wanted.pe, f"on {wanted.node}" if wanted.node else None) if each)
-        text = f"fault {wanted.fault} {whom}".strip()
-        self.orchestrator.events.emit("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})
+        injection: Injection = asked.body
+        if injection.fault not in self.library:
+            raise Refusal(422, f"there is no fault '{injection.fault}'; faults are: {', '.join(sorted(self.library))}")
+        fault = self.library[injection.fault]
+        if errors := [f"settings.{name}: {text}" for name, text in setting_errors(fault, injection.settings)]:
+            raise CompoundError(f"fault '{injection.fault}'", errors)
+        target = " ".join(each for each in (injection.pe, f"on {injection.node}" if injection.node else None) if each)
+        text = f"fault {injection.fault} {target}".strip()
+        self.orchestrator.events.emit("fault", text, node=injection.node, data={"fault": injection.fault, "pe": injection.pe})
         self.orchestrator.say(text)
         try:
-            await self.library[wanted.fault](FaultContext(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
+            await fault(FaultContext(self.orchestrator, None, injection.node, injection.pe, injection.settings))
         except HoldfastError as error:
-            self.orchestrator.events.emit("control", f"{text} did not come about: {error}", node=wanted.node)
+            self.orchestrator.events.emit("control", f"{text} was not injected: {error}", node=injection.node)
             raise
-        return ApiAnswer({"fault": wanted.fault}, status=202)
+        return ApiAnswer({"fault": injection.fault}, status=202)
 
     def disturb(self, kind: Kind, node: str | None, *, for_s: float, by_s: float = 0.0) -> None:
-        """Disturb messages from now on, for so long."""
+        """Disturb messages from now on, for `for_s`."""
         self._disturbances.append(Disturbance(kind, node, self.orchestrator.time.monotonic_s() + for_s, by_s))
 
     async def pass_on(self, node: str | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a call on, or do to it what is being done to messages. Calls of users (no `node`) are never touched."""
+        """Pass a call on, or disturb it. Calls of users (no `node`) are never disturbed."""
         disturbance = self._disturbance(node) if self._disturbances and node is not None else None
         if disturbance is None:
             await app(scope, receive, send)
@@ -128,36 +129,36 @@ class Faults(Plugin):
                 await _lose(scope, receive, send)
             case "drop":
                 if self._rng.random() < 0.5:
-                    await app(scope, receive, _unheard)  # taken, and the answer is lost: the caller must send it again
+                    await app(scope, receive, _discard)  # processed, but the answer is lost: the caller must send it again
                 await _lose(scope, receive, send)
             case "delay":
                 await asyncio.sleep(self._rng.uniform(0, disturbance.by_s))
                 await app(scope, receive, send)
             case "duplicate":
                 twice = await _repeatable(receive)
-                await app(dict(scope), twice(), _unheard)
+                await app(dict(scope), twice(), _discard)
                 await app(scope, twice(), send)
 
-    async def _inject_later(self, at: FaultContext, test: InjectionTest, wait_s: float) -> None:
+    async def _inject_later(self, context: FaultContext, test: InjectionTest, wait_s: float) -> None:
         await self.orchestrator.time.sleep(wait_s)
         try:
-            await self._run_fault(test, at)
-        except Injected as error:  # there is no transition any more that it could strike
-            self._report_missed(test, at, error)
+            await self._run_fault(test, context)
+        except InjectedFailure as error:  # the transition is over, so nothing can fail
+            self._report_missed(test, context, error)
 
-    async def _run_fault(self, test: InjectionTest, at: FaultContext) -> None:
+    async def _run_fault(self, test: InjectionTest, context: FaultContext) -> None:
         try:
-            await self.library[test.fault](at)
-        except Injected:
+            await self.library[test.fault](context)
+        except InjectedFailure:
             raise
-        except HoldfastError as error:  # nobody there to strike is no failure of the transition
-            self._report_missed(test, at, error)
+        except HoldfastError as error:  # a missing target is no failure of the transition
+            self._report_missed(test, context, error)
 
-    def _report_missed(self, test: InjectionTest, at: FaultContext, error: HoldfastError) -> None:
-        """Tell that a test's fault did not come about, in words and for whoever judges the test."""
+    def _report_missed(self, test: InjectionTest, context: FaultContext, error: HoldfastError) -> None:
+        """Emit that a test's fault was not injected, for people and for the judgement of the test."""
         data = {"fault": test.fault, "test": test.name, "missed": str(error)}
-        text = f"fault {test.fault} did not come about: {error}"
-        self.orchestrator.events.emit("fault", text, job=at.job.id if at.job else None, data=data)
+        text = f"fault {test.fault} was not injected: {error}"
+        self.orchestrator.events.emit("fault", text, job=context.job.id if context.job else None, data=data)
 
     def _is_due(self, trigger: Trigger, job: JobState) -> bool:
         if trigger.job is not None and trigger.job != job.id:
@@ -172,15 +173,15 @@ class Faults(Plugin):
 
 
 async def _lose(scope: Scope, receive: Receive, send: Send) -> None:
-    await error_response(503, "this message was lost, by fault injection")(scope, receive, send)
+    await error_response(503, "an injected fault lost this message")(scope, receive, send)
 
 
-async def _unheard(message: Message) -> None:
-    """An answer that nobody gets."""
+async def _discard(message: Message) -> None:
+    """Drop an answer."""
 
 
 async def _repeatable(receive: Receive) -> Any:
-    """A body that can be received more than once."""
+    """Return a function whose results each receive the same body again."""
     parts: list[Message] = []
     while True:
         message = await receive()

@@ -1,7 +1,7 @@
-"""State-machine fault injection (System-S, section 5): tests as documents, and machines made faulty by them.
+"""State-machine fault injection (System-S, section 5): tests as documents, and machines with their faults.
 
-A test names a state and a transition, a moment of that transition, and a fault. `inject` returns a machine in which the fault
-stands among the transition's actions; the machine it was made from is not touched.
+A test names a state, a transition, a moment of that transition, and a fault. `add_faults` returns a machine in which the fault is
+one of the transition's actions; the original machine does not change.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from holdfast.documents.document import Document, FieldError, Part, Place, at_le
 from holdfast.errors import DocumentError
 
 ACTION = "faults.inject"
-"""The action that a faulty machine has in addition: it strikes with the fault that its settings describe."""
+"""The action that `add_faults` adds. It injects the fault that its settings describe."""
 
 Moment = Literal["before", "after", "done"]
-"""When in a transition a fault strikes: before it is persisted, after that and before the first action, or after the last."""
+"""When in a transition a fault is injected: before it is persisted, after that and before the first action, or after the last."""
 
 
 class Trigger(Part):
-    """What else must hold for a fault to strike: the job's number, and how many of its replicas have started.
+    """What else must hold for an injection: the job's number, and how many of its replicas have started.
 
-    It then strikes after a time drawn from `min_s` to `max_s`; at most `times` times.
+    The fault is then injected after a random time from `min_s` to `max_s`, at most `times` times.
     """
 
     min_s: float = 0.0
@@ -46,8 +46,8 @@ class Trigger(Part):
 
 
 class InjectionTest(Part):
-    """One fault at one transition. `node` and `pe` name whom it strikes where that is not the orchestrator; without them it is
-    whichever of the job's comes first by name. `settings` are the fault's own."""
+    """One fault at one transition. `node` and `pe` name its target, unless that is the orchestrator; without them it is the job's
+    first by name. `settings` are those of the fault."""
 
     state: str
     transition: str
@@ -65,7 +65,7 @@ class InjectionTest(Part):
 
 
 class InjectionTests(Document):
-    """A document of tests. `seed` draws the times of those that have a timer."""
+    """A document of tests. `seed` determines the random times of tests with a timer."""
 
     seed: int = 0
     tests: tuple[InjectionTest, ...]
@@ -76,36 +76,36 @@ class InjectionTests(Document):
 
 
 def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> InjectionTests:
-    """The tests in a document. Raises DocumentError with everything wrong with it, names of what is not there among it."""
+    """Return the tests in a document. Raises DocumentError with all its errors, unknown names included."""
     return read_document(path, InjectionTests, also=lambda data: _unknown_names(data, machines, faults))
 
 
 def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> None:
-    """Raise DocumentError with every state, transition and fault that tests name and that is not there."""
+    """Raise DocumentError with every unknown state, transition and fault that the tests name."""
     errors = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
     if errors:
         raise DocumentError("fault injection tests", list(map(str, errors)))
 
 
 def add_faults(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
-    """The machine with the faults of those tests that are about it."""
+    """Return the machine with the faults of the tests that name it."""
     states = dict(machine.states)
     for test in tests:
         if test.machine != machine.name:
             continue
         state = states[test.state]
         row = state.transitions[test.transition]
-        faulty = MappingProxyType({**state.transitions, test.transition: _with_fault(row, test)})
-        states[test.state] = replace(state, transitions=faulty)
+        transitions = MappingProxyType({**state.transitions, test.transition: _with_fault(row, test)})
+        states[test.state] = replace(state, transitions=transitions)
     return replace(machine, states=MappingProxyType(states))
 
 
 def generate_tests(
     machine: Machine, faults: Mapping[str, Mapping[str, Any]], *, moments: Sequence[Moment] = ("before", "after", "done")
 ) -> Iterator[InjectionTest]:
-    """A test for every transition of a machine, every moment and every fault; the values of `faults` are their settings.
+    """Yield a test for every transition of a machine, every moment and every fault; the values of `faults` are their settings.
 
-    A transition that does nothing has no moment after its last action apart from that before the first.
+    A transition without actions is tested once after it is persisted, not twice.
     """
     for state, row in machine.transitions():
         for moment in moments:
@@ -139,7 +139,7 @@ def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[s
 def _unknown_names_of(
     test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Mapping[str, Fault]
 ) -> Iterator[FieldError]:
-    """What a test names that is not there. What is no name at all is the document's to tell."""
+    """Yield an error for each unknown name in a test. The document's own check reports values that are no names."""
     names = {"machine": "streaming", **{key: value for key, value in test.items() if isinstance(value, str)}}
     if "fault" in names and names["fault"] not in faults:
         yield FieldError((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")

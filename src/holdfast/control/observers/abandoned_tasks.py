@@ -1,80 +1,77 @@
-"""The end of a job of which a task was given up: when all that does not need it has finished, and the rest has done what it can."""
+"""Fail a job with abandoned tasks once the other tasks have finished or have done all that they can without them."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
-from holdfast.control.observers.job_observers import End, ReplicaView
+from holdfast.control.observers.job_observers import FailJob, ReplicaView
 from holdfast.documents.job import Job, Task
 from holdfast.log.stream_progress import StreamProgress
 
 
 @dataclass
 class AbandonedTasks:
-    """Watches one job. Where the contract lets consumers go on without a dead task, they do so to the last epoch."""
+    """Watches the abandoned tasks of one job. If the contract lets consumers continue without a dead task, they do so to the last
+    epoch before the job fails."""
 
     job: Job
     tasks: Sequence[Task]
-    heads: StreamProgress
+    progress: StreamProgress
 
-    def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[End]:
-        """That the job is over, once it is."""
-        given_up = abandoned_tasks_of(self.tasks, replicas)
-        if not given_up or self.heads.timeline.last is None:
+    def check(self, replicas: Sequence[ReplicaView], now_s: float) -> list[FailJob]:
+        """Return the decision to fail the job, once it cannot progress any more."""
+        abandoned = abandoned_tasks_of(self.tasks, replicas)
+        if not abandoned or self.progress.timeline.last is None:
             return []
-        waiting = _readers_of({stream for task in given_up for stream in task.makes}, self.tasks)
+        waiting = _readers_of({stream for task in abandoned for stream in task.makes}, self.tasks)
         for task in self.tasks:
-            mine = [replica for replica in replicas if replica.task == task.name]
-            if task in given_up:
-                done = self._is_stood_in_for(task)
+            own = [replica for replica in replicas if replica.task == task.name]
+            if task in abandoned:
+                over = self._gets_no_more_epochs(task)
             else:
-                done = any(replica.state == "finished" for replica in mine)
-                done = done or (task.name in waiting and self._has_done_all(task, mine, now_s))
-            if not done:
+                over = any(replica.state == "finished" for replica in own)
+                over = over or (task.name in waiting and self._has_done_all(task, own, now_s))
+            if not over:
                 return []
-        return [End(f"{_told(given_up, replicas)}; all that does not need it has finished")]
+        return [FailJob(f"{_cause(abandoned, replicas)}; all that does not need it has finished")]
 
-    def _is_stood_in_for(self, task: Task) -> bool:
-        """Whether nothing will come of a task that was given up, also not in its stead."""
-        waits = self.job.contract_of(task.pe).tentative_after_s is None or not task.makes
-        return waits or self.heads.last_epoch_of_task(task) == self.heads.timeline.last
+    def _gets_no_more_epochs(self, task: Task) -> bool:
+        """Return whether an abandoned task's stream is complete: all absent epochs are committed, or none will be."""
+        waits_forever = self.job.contract_of(task.pe).tentative_after_s is None or not task.makes
+        return waits_forever or self.progress.last_epoch_of_task(task) == self.progress.timeline.last
 
     def _has_done_all(self, task: Task, replicas: Sequence[ReplicaView], now_s: float) -> bool:
-        """Whether a task that waits for one that was given up has done everything that it can."""
-        heads = [
-            (replica.status.live, replica.status.clean)
-            for replica in replicas
-            if replica.state == "running" and replica.active and replica.status is not None
-        ]
-        known = [(live, clean) for live, clean in heads if live is not None and clean is not None]
-        idle = (not self.heads.has_work(task, live=live, clean=clean, now_s=now_s) for live, clean in known)
-        return bool(known) and all(idle)
+        """Return whether a task that waits for an abandoned one has processed everything that it can."""
+        statuses = [r.status for r in replicas if r.state == "running" and r.active and r.status is not None]
+        positions = [(each.live, each.clean) for each in statuses if each.live is not None and each.clean is not None]
+        without_work = (not self.progress.has_work(task, live=live, clean=clean, now_s=now_s) for live, clean in positions)
+        return bool(positions) and all(without_work)
 
 
-def fail_if_nothing_can_begin(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[End]:
-    """That a job is over of which no epoch has begun, where nobody is left to begin one."""
+def fail_if_nothing_can_begin(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[FailJob]:
+    """Return the decision to fail a job without epochs if all its sources are abandoned."""
     sources = [task for task in tasks if task.kind == "source"]
-    given_up = abandoned_tasks_of(sources, replicas)
-    return [End(f"{_told(given_up, replicas)}; nothing could begin")] if sources and given_up == sources else []
+    abandoned = abandoned_tasks_of(sources, replicas)
+    return [FailJob(f"{_cause(abandoned, replicas)}; nothing could begin")] if sources and abandoned == sources else []
 
 
 def abandoned_tasks_of(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[Task]:
-    """The tasks of which no replica will be started again."""
-    left = {replica.task for replica in replicas if replica.state != "abandoned"}
-    known = {replica.task for replica in replicas}
-    return [task for task in tasks if task.name in known - left]
+    """Return the tasks all of whose replicas are abandoned."""
+    remaining = {replica.task for replica in replicas if replica.state != "abandoned"}
+    abandoned = {replica.task for replica in replicas} - remaining
+    return [task for task in tasks if task.name in abandoned]
 
 
-def _told(given_up: Sequence[Task], replicas: Sequence[ReplicaView]) -> str:
-    names = [task.name for task in given_up]
+def _cause(abandoned: Sequence[Task], replicas: Sequence[ReplicaView]) -> str:
+    names = [task.name for task in abandoned]
     last = next((replica.error for replica in replicas if replica.task in names and replica.error), "no reason given")
-    return f"{', '.join(names)} given up, last: {last}"
+    return f"{', '.join(names)} abandoned, last: {last}"
 
 
 def _readers_of(streams: Set[str], tasks: Sequence[Task]) -> set[str]:
-    """The tasks that read one of these streams, or what is made of it; each task comes after those it reads."""
-    reached, found = set(streams), set()
+    """Return the tasks that read one of these streams, directly or indirectly. Tasks are listed after those that they read."""
+    reached, readers = set(streams), set()
     for task in tasks:
         if any(reading.job is None and reading.stream in reached for reading in task.reads):
-            found.add(task.name)
+            readers.add(task.name)
             reached |= set(task.makes)
-    return found
+    return readers

@@ -1,4 +1,4 @@
-"""Going on without a dead producer (PPA section V-B): its epochs are committed as absent, and consumers work with what there is."""
+"""Commit absent epochs for dead tasks (PPA, section V-B), so that their consumers continue without them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ from holdfast.log.timeline import Timeline
 
 PRODUCER = "recovery manager"
 ABSENT = "absent"
-"""Under this name a note has the stream, the epoch and its end, in seconds since 1970, of each absent record."""
-AT_ONCE = 200
-"""The most epochs that are stood in for in one look, so that one dead task cannot keep the others waiting."""
+"""The key in a note's data for the absent records: their stream, epoch and end, in seconds since 1970."""
+MAX_EPOCHS = 200
+"""The most epochs committed for a task in one check, so that one dead task does not keep the others waiting."""
 
 
 @dataclass
 class AbsentCommitter:
-    """The recovery manager's part in the data path, for one job.
+    """Commits absent epochs for one job.
 
-    A task is down from the moment at which none of its replicas runs or is about to, or its prediction agent hands over, until one
-    of them runs and has caught up with what was committed in its stead. While it is down, each of its epochs is committed as absent
-    once the inputs have been there for as long as its contract waits.
+    A task is down from the moment when none of its replicas runs or is about to run, or when its prediction agent hands over. It
+    is up again when a replica runs and has caught up with the absent epochs. While it is down, each of its epochs is committed as
+    absent once its inputs have been available for the contract's `tentative_after_s`.
     """
 
     job: Job
@@ -33,27 +33,28 @@ class AbsentCommitter:
     _down_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._heads = StreamProgress(EpochLog(self.store), self.timeline, self.others)
+        self._progress = StreamProgress(EpochLog(self.store), self.timeline, self.others)
 
-    def look(self, replicas: Sequence[ReplicaView], now_s: float, *, handed_over: Collection[str] = ()) -> list[Note]:
-        """Commit what is due, in the order in which streams flow, and tell when it begins and ends."""
+    def check(self, replicas: Sequence[ReplicaView], now_s: float, *, handed_over: Collection[str] = ()) -> list[Note]:
+        """Commit the absent epochs that are due, in the order of the dataflow; return notes about that and about tasks that are
+        back."""
         notes: list[Note] = []
         for task in self.tasks:
             wait_s = self.job.contract_of(task.pe).tentative_after_s
             if wait_s is None or not task.makes:
                 continue
-            mine = [replica for replica in replicas if replica.task == task.name]
-            if task.name not in handed_over and not self._is_down(task, mine):
+            own = [replica for replica in replicas if replica.task == task.name]
+            if task.name not in handed_over and not self._is_down(task, own):
                 if task.name in self._down_s:
                     del self._down_s[task.name]
                     notes.append(Note(f"{task.name} is back", {"task": task.name}))
                 continue
             if self._down_s.setdefault(task.name, now_s) + wait_s > now_s:
                 continue
-            if made := self._commit(task, now_s - wait_s, now_s):
-                absent = [(record.stream, record.epoch, record.closed_s) for record in made]
-                about = {"task": task.name, "epochs": len(made), ABSENT: absent}
-                notes.append(Note(f"committed {len(made)} absent epochs for {task.name}", about))
+            if records := self._commit(task, now_s - wait_s, now_s):
+                absent = [(record.stream, record.epoch, record.closed_s) for record in records]
+                data = {"task": task.name, "epochs": len(records), ABSENT: absent}
+                notes.append(Note(f"committed {len(records)} absent epochs for {task.name}", data))
         return notes
 
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView]) -> bool:
@@ -63,22 +64,23 @@ class AbsentCommitter:
             return bool(replicas) and not (task.name not in self._down_s and ready)
         if task.name not in self._down_s:
             return False
-        return max(r.status.live for r in running if r.status and r.status.live is not None) < self._heads.last_epoch_of_task(task)
+        furthest = max(r.status.live for r in running if r.status and r.status.live is not None)
+        return furthest < self._progress.last_epoch_of_task(task)
 
     def _commit(self, task: Task, before_s: float, now_s: float) -> list[Record]:
-        """Offer absent records for what a task has not made in time; those that were taken."""
-        made: list[Record] = []
+        """Offer absent records for the epochs that a task has not committed in time; return those that were accepted."""
+        records: list[Record] = []
         for stream in task.makes:
-            head = self._heads.last_epoch(stream, task.task)
-            while len(made) < AT_ONCE and (self.timeline.last is None or head < self.timeline.last):
-                fed_s = self._heads.inputs_ready_s(task, head + 1)
-                if fed_s is None or fed_s > before_s:
+            last = self._progress.last_epoch(stream, task.task)
+            while len(records) < MAX_EPOCHS and (self.timeline.last is None or last < self.timeline.last):
+                ready_s = self._progress.inputs_ready_s(task, last + 1)
+                if ready_s is None or ready_s > before_s:
                     break
-                record = _absent(stream, task.task, head + 1, self.timeline, now_s)
-                if self._heads.log.offer(record).accepted_as is not None:
-                    made.append(record)
-                head += 1
-        return made
+                record = _absent(stream, task.task, last + 1, self.timeline, now_s)
+                if self._progress.log.offer(record).accepted_as is not None:
+                    records.append(record)
+                last += 1
+        return records
 
 
 def _absent(stream: str, task: int, epoch: int, timeline: Timeline, now_s: float) -> Record:

@@ -1,4 +1,4 @@
-"""Replicas switched on and off with the load (LAAR section 4.6): a rate monitor, and a controller that follows a strategy."""
+"""Activation (LAAR, section 4.6): a rate monitor, and a controller that switches replicas on and off as a strategy says."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -10,49 +10,48 @@ from holdfast.log.stream_progress import StreamProgress, locate_streams
 from holdfast.planning.laar.strategy import Activation, Strategy
 
 STEADY_EPOCHS = 5
-"""For how many epochs in a row the load must be lighter before fewer hosts are thought to do."""
+"""How many epochs in a row must have the same lighter load before the controller switches to its configuration."""
 
 EXCEEDED = "exceeded"
-"""Under this name a note has, per source, by how many tuples a second its rate is above all that the strategy is made for."""
+"""The key in a note's data for the sources whose rates exceed the strategy: per source, by how many tuples per second."""
 
 LIVING = ("running", "starting", "placed", "idle")
 
 
 class RateMonitor:
-    """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log; of a source that
-    another job feeds, in that job's log."""
+    """Measures the rates of the sources, in tuples per second of the wall clock, from the newest epochs in the log. If another job
+    feeds a source, its log is read."""
 
-    def __init__(self, heads: StreamProgress, tasks: Sequence[Task]) -> None:
-        self._timeline = heads.timeline
+    def __init__(self, progress: StreamProgress, tasks: Sequence[Task]) -> None:
+        self._timeline = progress.timeline
         sources = {stream for task in tasks for stream in task.makes if task.kind == "source"}
         sources |= {reading.name or "" for task in tasks for reading in task.reads if reading.job is not None}
-        self._streams = {key: place for key, place in locate_streams(tasks, heads).items() if key[0] in sources}
+        self._streams = {key: location for key, location in locate_streams(tasks, progress).items() if key[0] in sources}
 
     def rates(self) -> tuple[int, dict[str, float]] | None:
-        """The newest epoch that every source has committed, and each source's rate in it; None before the first, and while that
-        epoch has been trimmed already."""
-        newest = (heads.last_epoch(stream, task) for (_, task), (heads, stream) in self._streams.items())
+        """Return the newest epoch that every source has committed, and each source's rate in it. Return None before the first
+        epoch, and if that epoch is already trimmed."""
+        newest = (progress.last_epoch(stream, task) for (_, task), (progress, stream) in self._streams.items())
         epoch = min(newest, default=self._timeline.first - 1)
         if epoch < self._timeline.first:
             return None
         seconds = self._timeline.epoch_s / self._timeline.speed
-        found: dict[str, float] = {}
-        for (source, task), (heads, stream) in self._streams.items():
-            record = heads.log.newest(stream, task, epoch=epoch)
+        rates: dict[str, float] = {}
+        for (source, task), (progress, stream) in self._streams.items():
+            record = progress.log.newest(stream, task, epoch=epoch)
             if record is None:
                 return None
-            found[source] = found.get(source, 0.0) + record.rows / seconds
-        return epoch, found
+            rates[source] = rates.get(source, 0.0) + record.rows / seconds
+        return epoch, rates
 
 
 @dataclass
 class ActivationController:
-    """Decides which replicas are active. A heavier configuration is taken at once, a lighter one when it has lasted.
+    """Decides which replicas are active. It switches to a heavier configuration at once, to a lighter one when the load has lasted.
 
-    One that is woken counts when it has caught up. Until one that the configuration wants does, those that it does not want stay
-    active too: a change opens no gap. One that counted still does when the load makes it fall behind. Where every replica that the
-    strategy wants active is dead, one that lives is activated in its place: at least one active replica (Eq. 12) matters more than
-    the load.
+    A change leaves no gap: until a replica that the new configuration wants has caught up, the previous ones stay active, too. A
+    replica that has caught up once still counts when the load makes it fall behind. If every replica that the strategy wants is
+    dead, the living ones are activated instead, because one active replica (Eq. 12) matters more than the load.
     """
 
     strategy: Strategy
@@ -61,10 +60,11 @@ class ActivationController:
     _lighter: deque[str] = field(default_factory=lambda: deque(maxlen=STEADY_EPOCHS))
     _epoch: int | None = None
     _warned: bool = False
-    _counting: set[tuple[str, int]] | None = None
+    _caught_up: set[tuple[str, int]] | None = None
 
     def follow(self, epoch: int, rates: Mapping[str, float], replicas: Sequence[ReplicaView]) -> list[Decision]:
-        """What to switch, given the rates of an epoch; an epoch that was seen before changes nothing but dead replicas."""
+        """Return what to switch, given the rates of an epoch. The configuration changes only with a new epoch; dead replicas are
+        replaced every time."""
         decisions: list[Decision] = []
         if epoch != self._epoch:
             self._epoch = epoch
@@ -75,67 +75,67 @@ class ActivationController:
 
     def _choose(self, rates: Mapping[str, float]) -> list[Decision]:
         match = self.strategy.lookup(rates)
-        said: list[Decision] = []
+        notes: list[Decision] = []
         if not match.dominates and not self._warned:
             over = ", ".join(f"'{source}' by {by:g} tuples/s" for source, by in match.exceeded.items())
             text = f"no configuration of the strategy dominates the measured rates: {over} above the highest; plan for higher rates"
-            said.append(Note(text, {EXCEEDED: dict(match.exceeded)}))
+            notes.append(Note(text, {EXCEEDED: dict(match.exceeded)}))
         self._warned = not match.dominates
-        chosen = match.activation
-        if self.current is None or chosen.name == self.current.name or self._exceeds(rates, self.current):
+        target = match.activation
+        if self.current is None or target.name == self.current.name or self._exceeds(rates, self.current):
             self._lighter.clear()
         else:
-            self._lighter.append(chosen.name)
+            self._lighter.append(target.name)
             if len(self._lighter) < STEADY_EPOCHS or len(set(self._lighter)) > 1:
-                return said
-        if self.current is None or chosen.name != self.current.name:
-            about = {"configuration": chosen.name, "rates": dict(rates)}
-            said.append(Note(f"input configuration is now {chosen.name}", about))
-            self.current = chosen
+                return notes
+        if self.current is None or target.name != self.current.name:
+            about = {"configuration": target.name, "rates": dict(rates)}
+            notes.append(Note(f"input configuration is now {target.name}", about))
+            self.current = target
             self._lighter.clear()
-        return said
+        return notes
 
     @staticmethod
     def _exceeds(rates: Mapping[str, float], current: Activation) -> bool:
         return any(rate > current.rates[source] for source, rate in rates.items())
 
-    def _count(self, replicas: Sequence[ReplicaView]) -> set[tuple[str, int]]:
-        """The replicas that have caught up since they were woken; at the first look all that run."""
+    def _find_caught_up(self, replicas: Sequence[ReplicaView]) -> set[tuple[str, int]]:
+        """Return the replicas that have caught up since they were activated; at the first check, all that run."""
         running = [(replica, live) for replica in replicas if replica.active and (live := _live(replica)) is not None]
-        heads: dict[str, int] = {}
+        furthest: dict[str, int] = {}
         for replica, live in running:
-            heads[replica.task] = max(live, heads.get(replica.task, live))
+            furthest[replica.task] = max(live, furthest.get(replica.task, live))
         return {
-            _named(replica)
+            _incarnation_of(replica)
             for replica, live in running
-            if self._counting is None
-            or _named(replica) in self._counting
-            or live == heads[replica.task]
+            if self._caught_up is None
+            or _incarnation_of(replica) in self._caught_up
+            or live == furthest[replica.task]
             or (replica.status is not None and replica.status.caught_up)
         }
 
     def _switch(self, current: Activation, replicas: Sequence[ReplicaView]) -> list[Decision]:
         decisions: list[Decision] = []
-        self._counting = self._count(replicas)
+        self._caught_up = self._find_caught_up(replicas)
         for task in self.tasks:
             if task.pe not in current.active:
                 continue
-            mine = {replica.replica: replica for replica in replicas if replica.task == task.name}
-            wanted = set(current.active[task.pe])
-            if not any(n in mine and mine[n].state in LIVING for n in wanted):
-                wanted |= {n for n, replica in mine.items() if replica.state in LIVING}
-            active = {n for n, replica in mine.items() if replica.active}
-            if not any(n in mine and _named(mine[n]) in self._counting for n in wanted):
-                wanted |= {n for n in active if _live(mine[n]) is not None}
-            if wanted & mine.keys() != active:
-                decisions.append(Activate(task.name, tuple(sorted(wanted & mine.keys())), why=f"configuration {current.name}"))
+            own = {replica.replica: replica for replica in replicas if replica.task == task.name}
+            targets = set(current.active[task.pe])
+            if not any(n in own and own[n].state in LIVING for n in targets):
+                targets |= {n for n, replica in own.items() if replica.state in LIVING}
+            active = {n for n, replica in own.items() if replica.active}
+            if not any(n in own and _incarnation_of(own[n]) in self._caught_up for n in targets):
+                targets |= {n for n in active if _live(own[n]) is not None}
+            if targets & own.keys() != active:
+                decisions.append(Activate(task.name, tuple(sorted(targets & own.keys())), cause=f"configuration {current.name}"))
         return decisions
 
 
-def _named(replica: ReplicaView) -> tuple[str, int]:
+def _incarnation_of(replica: ReplicaView) -> tuple[str, int]:
     return replica.key, replica.incarnation
 
 
 def _live(replica: ReplicaView) -> int | None:
-    """The last epoch of a replica that runs."""
+    """Return the live position of a running replica, else None."""
     return replica.status.live if replica.state == "running" and replica.status is not None else None

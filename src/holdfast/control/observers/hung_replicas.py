@@ -1,25 +1,25 @@
-"""Progress as the second sign of lifecycle: a replica that has something to do and does not get on with it is hung."""
+"""Find hung replicas: those that have work and make no progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from holdfast.control.observers.job_observers import Failed, ReplicaView
+from holdfast.control.observers.job_observers import FailReplica, ReplicaView
 from holdfast.documents.job import Policy, Task
 from holdfast.log import EpochLog
 from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
 
 LEAST_S = 5.0
-"""Nobody asks what a replica has to do before it has stood still for so long."""
-AWAKE_S = 1.0
-"""The most that one look counts: where looks are further apart, whoever looks was held up itself."""
+"""How long a replica must be without progress before the log is read to see whether it has work."""
+MAX_STEP_S = 1.0
+"""The most time that counts between two checks. If they are further apart, the orchestrator itself was delayed."""
 SPARE_EPOCHS = 3
-"""So many epochs' time is allowed for beside the policy's: where epochs are long, so is what they take."""
+"""How many epochs' time a replica gets in addition to the policy's limit, because long epochs take long to process."""
 
 
 @dataclass(frozen=True)
-class _Mark:
-    """How far an incarnation has come."""
+class _Position:
+    """The position of an incarnation."""
 
     incarnation: int
     live: int
@@ -27,10 +27,11 @@ class _Mark:
 
 
 @dataclass
-class _Still:
-    """A replica that has stood still at a mark for so long; hung when it has for `until_s`, which is known once it has work."""
+class _Stall:
+    """A replica without progress at a position for `for_s`. It is hung after `until_s`, which is set once it is known to have
+    work."""
 
-    mark: _Mark
+    position: _Position
     for_s: float = 0.0
     until_s: float | None = None
 
@@ -39,72 +40,72 @@ class _Still:
 class HungReplicas:
     """Finds the hung replicas of one job.
 
-    What a replica has to catch up with is one job, during which it says nothing: it is given as long as that took to come, beside
-    the policy's time. Where it is hung again before it got further, it is given twice as long each time, so that what merely takes
-    longer than anyone thought comes to its end.
+    A replica catches up in one Spark job, during which it reports no progress. So it gets the duration of its backlog in addition
+    to the policy's limit. If it is hung again before it gets further, its limit doubles each time, so that work which merely takes
+    longer than expected can finish.
     """
 
     policy: Policy
     tasks: Sequence[Task]
     log: EpochLog
     timeline: Timeline
-    _still: dict[str, _Still] = field(default_factory=dict)
-    _again: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _looked_s: float | None = None
+    _stalls: dict[str, _Stall] = field(default_factory=dict)
+    _earlier: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _checked_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._heads = StreamProgress(self.log, self.timeline)
-        self._named = {task.name: task for task in self.tasks}
+        self._progress = StreamProgress(self.log, self.timeline)
+        self._task_of = {task.name: task for task in self.tasks}
 
-    def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Failed]:
-        """The replicas that count as failed from now on."""
-        passed_s = 0.0 if self._looked_s is None else min(max(0.0, now_s - self._looked_s), AWAKE_S)
-        self._looked_s = now_s
+    def check(self, replicas: Sequence[ReplicaView], now_s: float) -> list[FailReplica]:
+        """Return the decisions to fail the hung replicas."""
+        step_s = 0.0 if self._checked_s is None else min(max(0.0, now_s - self._checked_s), MAX_STEP_S)
+        self._checked_s = now_s
         if self.policy.hung_after_s is None or self.policy.restart == "never":
             return []
-        running = {replica.key: replica for replica in replicas if replica.task in self._named and _at(replica) is not None}
-        self._still = {key: still for key, still in self._still.items() if key in running}
-        return [self._failed(replica) for replica in running.values() if self._is_hung(replica, passed_s, now_s)]
+        running = {r.key: r for r in replicas if r.task in self._task_of and _position_of(r) is not None}
+        self._stalls = {key: stall for key, stall in self._stalls.items() if key in running}
+        return [self._failed(replica) for replica in running.values() if self._is_hung(replica, step_s, now_s)]
 
-    def _is_hung(self, replica: ReplicaView, passed_s: float, now_s: float) -> bool:
-        mark = _at(replica)
-        assert mark is not None
-        still = self._still.get(replica.key)
-        if still is None or still.mark != mark:
-            self._still[replica.key] = _Still(mark)
+    def _is_hung(self, replica: ReplicaView, step_s: float, now_s: float) -> bool:
+        position = _position_of(replica)
+        assert position is not None
+        stall = self._stalls.get(replica.key)
+        if stall is None or stall.position != position:
+            self._stalls[replica.key] = _Stall(position)
             return False
-        still.for_s += passed_s
-        if still.for_s < (LEAST_S if still.until_s is None else still.until_s):
+        stall.for_s += step_s
+        if stall.for_s < (LEAST_S if stall.until_s is None else stall.until_s):
             return False
-        task = self._named[replica.task]
-        if not self._heads.has_work(task, live=mark.live, clean=mark.clean, now_s=now_s):
-            self._still[replica.key] = _Still(mark)
+        task = self._task_of[replica.task]
+        if not self._progress.has_work(task, live=position.live, clean=position.clean, now_s=now_s):
+            self._stalls[replica.key] = _Stall(position)
             return False
-        if still.until_s is None:
-            still.until_s = still.for_s + self._allowed_s(replica.key, task, mark, now_s)
+        if stall.until_s is None:
+            stall.until_s = stall.for_s + self._allowed_s(replica.key, task, position, now_s)
             return False
         return True
 
-    def _failed(self, replica: ReplicaView) -> Failed:
-        still = self._still.pop(replica.key)
-        furthest, times = self._again.get(replica.key, (still.mark.live, 0))
-        further = still.mark.live > furthest
-        self._again[replica.key] = max(furthest, still.mark.live), 1 if further else times + 1
-        why = f"it has had work for {still.for_s:.0f} s and got no further than epoch {still.mark.live}: it is taken for hung"
-        return Failed(replica.key, replica.incarnation, why=why)
+    def _failed(self, replica: ReplicaView) -> FailReplica:
+        stall = self._stalls.pop(replica.key)
+        furthest, times = self._earlier.get(replica.key, (stall.position.live, 0))
+        further = stall.position.live > furthest
+        self._earlier[replica.key] = max(furthest, stall.position.live), 1 if further else times + 1
+        cause = f"it has had work for {stall.for_s:.0f} s and got no further than epoch {stall.position.live}: it counts as hung"
+        return FailReplica(replica.key, replica.incarnation, cause=cause)
 
-    def _allowed_s(self, key: str, task: Task, mark: _Mark, now_s: float) -> float:
+    def _allowed_s(self, key: str, task: Task, position: _Position, now_s: float) -> float:
         assert self.policy.hung_after_s is not None
-        heads = [self._heads.last_epoch(reading.stream, number) for reading in task.reads for number in reading.tasks]
-        behind = max(0, min(heads, default=self.timeline.last_closed_epoch(now_s)) - mark.clean)
-        furthest, times = self._again.get(key, (mark.live, 0))
-        longer = 2.0 ** min(times, 20) if mark.live <= furthest else 1.0
+        last_epochs = [self._progress.last_epoch(reading.stream, number) for reading in task.reads for number in reading.tasks]
+        behind = max(0, min(last_epochs, default=self.timeline.last_closed_epoch(now_s)) - position.clean)
+        furthest, times = self._earlier.get(key, (position.live, 0))
+        longer = 2.0 ** min(times, 20) if position.live <= furthest else 1.0
         return self.policy.hung_after_s * longer + (SPARE_EPOCHS + behind) * self.timeline.epoch_s / self.timeline.speed
 
 
-def _at(replica: ReplicaView) -> _Mark | None:
-    """How far a replica is that should get on: it is active, it runs, and it does not wait for the log."""
+def _position_of(replica: ReplicaView) -> _Position | None:
+    """Return the position of a replica that should make progress: it is active, it runs, and it does not wait for the log."""
     status = replica.status
     if not replica.active or replica.state != "running" or status is None or status.error is not None:
         return None
-    return None if status.live is None or status.clean is None else _Mark(replica.incarnation, status.live, status.clean)
+    return None if status.live is None or status.clean is None else _Position(replica.incarnation, status.live, status.clean)

@@ -1,8 +1,8 @@
-"""JobObservers: kinds of PE host may bring one that watches their running jobs and switches replicas.
+"""The observers plug-in: it shows every running job to the observer of its host kind and carries out the observer's decisions.
 
-An entry point of the group `holdfast.observers`, named as the kind of host, names a class. One object of it is made per
-orchestrator; it is shown every running job of its kind several times a second. What it does with blocking calls it does in a
-thread (`asyncio.to_thread`): the view that it is given never changes.
+An entry point of the group `holdfast.observers` with the name of a host kind names the observer's class. The orchestrator creates
+one object of it and shows it every running job four times a second. An observer makes blocking calls in a thread
+(`asyncio.to_thread`); the view that it gets never changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One replica at a moment. `since_s` is when its present state began, `due_s` when it will be started again."""
+    """A replica at one moment. `since_s` is when its present state began, `due_s` when it will be restarted."""
 
     key: str
     task: str
@@ -46,7 +46,7 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job at a moment. `lost` are the nodes that are silent; `agents` is per task what its prediction agent says of itself."""
+    """A job at one moment. `lost` are the lost nodes; `agents` has, per task, what its prediction agent reports."""
 
     id: int
     job: Job
@@ -61,93 +61,94 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class Activate:
-    """Let exactly these replicas of a task be active."""
+    """Make exactly these replicas of a task active."""
 
     task: str
     replicas: tuple[int, ...]
-    why: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Start a replica anew on another node, where there is one."""
+    """Move a replica to another node, if one has room."""
 
     key: str
     node: str
-    why: str = ""
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """An incarnation of a replica that counts as failed, whatever its node says of it; its policy decides what is done then."""
+class FailReplica:
+    """Mark an incarnation of a replica as failed, even if its node reports it as running. The restart policy decides what
+    follows."""
 
     key: str
     incarnation: int
-    why: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """A job of which something was given up, and the rest has come as far as it can without it: it has failed."""
+class FailJob:
+    """Fail the job: a task was abandoned, and the rest cannot progress without it."""
 
-    why: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something to tell with the orchestrator's events."""
+    """Emit an event of kind `decision`."""
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-Decision: TypeAlias = Activate | Move | Failed | End | Note
+Decision: TypeAlias = Activate | Move | FailReplica | FailJob | Note
 
 
 class JobObserver(Protocol):
-    """Watches the jobs of one kind of PE host. Calls for one job never overlap."""
+    """Watches the jobs of one host kind. Calls for one job never overlap."""
 
     async def observe(self, view: JobView) -> list[Decision]:
-        """What to do about a job that looks like this."""
+        """Return the decisions about a job."""
         ...
 
 
 class JobObservers(Plugin):
-    """Shows running jobs to the observers of their kinds of host."""
+    """Shows running jobs to the observers of their host kinds."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._made: dict[str, JobObserver | None] = {}
+        self._observers: dict[str, JobObserver | None] = {}
         self._busy: set[int] = set()
         self._failed: dict[int, str] = {}
 
     def set(self, host_kind: str, observer: JobObserver) -> None:
-        """Use an observer for a kind of host, whatever entry points say."""
-        self._made[host_kind] = observer
+        """Use this observer for a host kind, instead of the one from an entry point."""
+        self._observers[host_kind] = observer
 
     async def run(self) -> None:
-        """Show every running job, for ever."""
+        """Show every running job periodically, until cancelled."""
         while True:
             await self.orchestrator.time.sleep(EVERY_S)
             if self.orchestrator.recovering:
                 continue
             running = [job for job in self.orchestrator.jobs.values() if job.is_observed]
-            left = [job for job in self.orchestrator.restart_policy.ended_jobs.values() if job.layout is not None]
-            for job in (*running, *left):
-                observer = self._of(job.document.host_kind)
+            shared = [job for job in self.orchestrator.restart_policy.ended_jobs.values() if job.layout is not None]
+            for job in (*running, *shared):
+                observer = self._observer_of(job.document.host_kind)
                 if observer is not None and job.id not in self._busy:
                     self._busy.add(job.id)
                     self.orchestrator.spawn(self._show(job, observer))
 
     async def _show(self, job: JobState, observer: JobObserver) -> None:
         try:
-            view = self._left(job) if job.ended else self.view(job)
+            view = self._view_of_ended(job) if job.ended else self.view(job)
             for decision in await observer.observe(view):
                 self._carry_out(job, decision)
             self._failed.pop(job.id, None)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # an observer's mistake must not end the control plane: it is told, once
+        except Exception as error:  # an observer's error must not stop the orchestrator; it is reported once
             text = f"observer of '{job.document.host_kind}' failed: {type(error).__name__}: {error}"
             if self._failed.get(job.id) != text:
                 self._failed[job.id] = text
@@ -156,11 +157,11 @@ class JobObservers(Plugin):
             self._busy.discard(job.id)
 
     def forget(self, job: int) -> None:
-        """A job has ended."""
+        """Forget a job that has ended."""
         self._failed.pop(job, None)
 
     def view(self, job: JobState) -> JobView:
-        """The job as it is now."""
+        """Return the job as it is now."""
         assert job.layout is not None
         nodes = self.orchestrator.resources.nodes
         return JobView(
@@ -169,14 +170,14 @@ class JobObservers(Plugin):
             job.layout,
             job.lifecycle.state,
             dict(job.refs),
-            tuple(_seen(replica) for task in self.orchestrator.restart_policy.replicas_by_task(job) for replica in task),
+            tuple(_view_replica(replica) for task in self.orchestrator.restart_policy.replicas_by_task(job) for replica in task),
             frozenset(name for name, node in nodes.items() if node.state == "lost"),
             self.orchestrator.time.now_s(),
             {agent.task: agent.about for agent in self.orchestrator.agents.of(job.id)},
         )
 
-    def _left(self, job: JobState) -> JobView:
-        """What others share of a job that has ended, as it is now. Nothing switches its replicas any more."""
+    def _view_of_ended(self, job: JobState) -> JobView:
+        """Return the tasks of an ended job that other jobs share. Nothing switches their replicas any more."""
         assert job.layout is not None
         replicas = self.orchestrator.replicas.of(job.id)
         names = {replica.task_name for replica in replicas}
@@ -184,42 +185,42 @@ class JobObservers(Plugin):
             self.view(job),
             job=job.document.model_copy(update={"strategy": None, "adapt": None}),
             layout=job.layout.model_copy(update={"tasks": tuple(task for task in job.layout.tasks if task.name in names)}),
-            replicas=tuple(_seen(replica) for replica in replicas),
+            replicas=tuple(_view_replica(replica) for replica in replicas),
         )
 
     async def check_orders(self, job: JobState, task: str, orders: Mapping[str, Any]) -> None:
-        """Raise HoldfastError for a change of an agent that its kind of host would refuse; one that does not say takes any.
+        """Raise HoldfastError if the observer refuses a change of an agent. An observer without `check_orders` accepts any change.
 
-        Checked in a thread: it reads the log, and calls what packages bring.
+        The check runs in a thread, because it reads the log and calls code of other packages.
         """
-        check = getattr(self._of(job.document.host_kind), "check_orders", None)
+        check = getattr(self._observer_of(job.document.host_kind), "check_orders", None)
         if check is not None:
             await asyncio.to_thread(check, self.view(job), task, orders)
 
     def _carry_out(self, job: JobState, decision: Decision) -> None:
         match decision:
-            case Activate() | Move() | End() if job.ended:
+            case Activate() | Move() | FailJob() if job.ended:
                 pass
-            case Activate(task=task, replicas=replicas, why=why):
+            case Activate(task=task, replicas=replicas, cause=why):
                 if not job.has_queued("activate", {"active": {task: replicas}}):
                     self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its observer asks for it")
-            case Move(key=key, node=node, why=why):
+            case Move(key=key, node=node, cause=why):
                 if not job.has_queued("move", data := {"key": key, "node": node}):
                     self.orchestrator.post(job, "move", data=data, cause=why)
-            case Failed(key=key, incarnation=incarnation, why=why):
+            case FailReplica(key=key, incarnation=incarnation, cause=why):
                 self.orchestrator.resources.fail_replica(key, incarnation, why)
-            case End(why=why):
+            case FailJob(cause=why):
                 self.orchestrator.post(job, "error", cause=why, since=job.lifecycle.version)
             case Note(text=text, data=data):
                 self.orchestrator.events.emit("decision", text, job=job.id, data=data)
 
-    def _of(self, host_kind: str) -> JobObserver | None:
-        if host_kind not in self._made:
-            self._made[host_kind] = _brought(host_kind)
-        return self._made[host_kind]
+    def _observer_of(self, host_kind: str) -> JobObserver | None:
+        if host_kind not in self._observers:
+            self._observers[host_kind] = _load_observer(host_kind)
+        return self._observers[host_kind]
 
 
-def _seen(replica: PlacedReplica) -> ReplicaView:
+def _view_replica(replica: PlacedReplica) -> ReplicaView:
     return ReplicaView(
         replica.key,
         replica.task_name,
@@ -236,13 +237,13 @@ def _seen(replica: PlacedReplica) -> ReplicaView:
     )
 
 
-def _brought(host_kind: str) -> JobObserver | None:
+def _load_observer(host_kind: str) -> JobObserver | None:
     for entry in installed_entry_points(GROUP).select(name=host_kind):
         try:
-            made: JobObserver = entry.load()()
+            observer: JobObserver = entry.load()()
         except HoldfastError:
             raise
         except Exception as error:
             raise MachineError(f"observer '{host_kind}' cannot be loaded from '{entry.value}': {error}; fix its package") from error
-        return made
+        return observer
     return None

@@ -1,5 +1,4 @@
-"""What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers, wakes the replicas of late
-ones, gives up hung ones, takes over from prediction agents, follows the load, moves to better plans, ends what cannot go on."""
+"""The observer of jobs on Spark. It runs the other modules of this package for each job, and takes over from prediction agents."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from holdfast.control.observers.absent_epochs import AbsentCommitter
 from holdfast.control.observers.activation import ActivationController, RateMonitor
 from holdfast.control.observers.adaptation import Adaptor, TaskRates
 from holdfast.control.observers.hung_replicas import HungReplicas
-from holdfast.control.observers.job_observers import Decision, Failed, JobView
+from holdfast.control.observers.job_observers import Decision, FailReplica, JobView
 from holdfast.control.observers.upstream_backup import UpstreamBackup
 from holdfast.control.recovery.restart_decision import STEADY_S
 from holdfast.documents.document import check_document, read_document
@@ -26,109 +25,109 @@ from holdfast.log.trimming import remove_ended_readers
 from holdfast.planning.laar.strategy import Strategy
 
 GONE_AFTER_S = 60.0
-"""A job that has not been seen for as long is gone."""
+"""A job that has not been observed for this long has ended."""
 LEAST_S = STEADY_S + 5.0
-"""What was started anew is given at least so long: its failures are forgotten by then, so that being slow is not given up for."""
+"""A restarted replica gets at least this long. By then its failures are forgotten, so a slow replica is never abandoned."""
 
 
 @dataclass
-class _Watched:
+class _JobWatchers:
     tasks: tuple[Task, ...]
-    stand_in: AbsentCommitter
+    absent: AbsentCommitter
     upstream: UpstreamBackup
     monitor: RateMonitor
     hung: HungReplicas
-    ending: AbandonedTasks
+    abandoned: AbandonedTasks
     controller: ActivationController | None
     adaptor: Adaptor | None
 
 
 class Readers:
-    """Which jobs live, so that the marks of those that are gone do not keep a log from being trimmed.
+    """Knows which jobs live, and removes the marks of ended readers, which would keep a log from being trimmed.
 
-    After an orchestrator's start every job must have had time to be seen.
+    It waits after the start of an orchestrator until every job has had time to be observed.
     """
 
     def __init__(self) -> None:
-        self._seen_s: dict[str, float] = {}
+        self._observed_s: dict[str, float] = {}
         self._began_s: float | None = None
-        self._looked_s: dict[int, float] = {}
+        self._cleared_s: dict[int, float] = {}
 
-    def look(self, view: JobView) -> None:
-        """Note that a job lives; now and then, clear its log of the marks of jobs that do not."""
-        now = self._seen_s[view.job.job] = view.now_s
+    def update(self, view: JobView) -> None:
+        """Note that a job lives. From time to time, remove the marks of ended jobs from its log."""
+        now = self._observed_s[view.job.job] = view.now_s
         if self._began_s is None:
             self._began_s = now
-        due = self._looked_s.get(view.id, self._began_s) + GONE_AFTER_S <= now
+        due = self._cleared_s.get(view.id, self._began_s) + GONE_AFTER_S <= now
         if due and view.job.log is not None:
-            self._looked_s[view.id] = now
-            remove_ended_readers(Store(view.job.log), {name for name, at in self._seen_s.items() if at > now - GONE_AFTER_S})
+            self._cleared_s[view.id] = now
+            remove_ended_readers(Store(view.job.log), {name for name, at in self._observed_s.items() if at > now - GONE_AFTER_S})
 
 
 class SparkJobObserver:
-    """Looks at the jobs of one orchestrator. What it remembers of a job can be found again from the log: it may be killed."""
+    """Observes the jobs of one orchestrator. All it knows about a job can be read again from the log, so it may be killed."""
 
     def __init__(self) -> None:
-        self._watched: dict[int, _Watched] = {}
+        self._watchers: dict[int, _JobWatchers] = {}
         self._readers = Readers()
 
     async def observe(self, view: JobView) -> list[Decision]:
-        """What to do about a job that looks like this; the log is read in a thread."""
-        return await asyncio.to_thread(self._look, view)
+        """Return the decisions about a job. The log is read in a thread."""
+        return await asyncio.to_thread(self._decide, view)
 
-    def _look(self, view: JobView) -> list[Decision]:
-        view = _own(view)
-        self._readers.look(view)
-        watched = self._watched.get(view.id)
-        if watched is None or watched.tasks != view.layout.tasks:
-            watched = self._watch(view)
-        if watched is None:
+    def _decide(self, view: JobView) -> list[Decision]:
+        view = _without_shared(view)
+        self._readers.update(view)
+        watchers = self._watchers.get(view.id)
+        if watchers is None or watchers.tasks != view.layout.tasks:
+            watchers = self._watch(view)
+        if watchers is None:
             return [*fail_if_nothing_can_begin(view.layout.tasks, view.replicas)]
         handed_over = {task for task, about in view.agents.items() if about.get("state") == "handed over"}
-        decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s, handed_over=handed_over)]
-        decisions += watched.upstream.look(view.replicas, view.now_s)
-        decisions += self._take_over(watched, view, handed_over)
-        decisions += watched.hung.look(view.replicas, view.now_s)
-        decisions += watched.ending.look(view.replicas, view.now_s)
-        if watched.controller is not None:
-            measured = watched.monitor.rates()
+        decisions: list[Decision] = [*watchers.absent.check(view.replicas, view.now_s, handed_over=handed_over)]
+        decisions += watchers.upstream.check(view.replicas, view.now_s)
+        decisions += self._take_over(watchers, view, handed_over)
+        decisions += watchers.hung.check(view.replicas, view.now_s)
+        decisions += watchers.abandoned.check(view.replicas, view.now_s)
+        if watchers.controller is not None:
+            measured = watchers.monitor.rates()
             if measured is not None:
-                decisions += watched.controller.follow(*measured, view.replicas)
-        if watched.adaptor is not None:
-            decisions += watched.adaptor.look(view.replicas, view.now_s)
+                decisions += watchers.controller.follow(*measured, view.replicas)
+        if watchers.adaptor is not None:
+            decisions += watchers.adaptor.check(view.replicas, view.now_s)
         return decisions
 
     def check_orders(self, view: JobView, task: str, orders: Mapping[str, Any]) -> None:
-        """Raise HoldfastError for a change of a prediction agent that it would refuse. Safe in any thread."""
+        """Raise HoldfastError for a change that the prediction agent would refuse. Safe in any thread."""
         from holdfast.prediction.contract_terms import check_orders
 
         assert view.job.log is not None
         timeline = read_timeline(Store(view.job.log))
         if timeline is None:
-            raise HoldfastError(f"job {view.id} has not begun; its agents can be changed when its first epoch has")
+            raise HoldfastError(f"job {view.id} has not begun; change its agents after its first epoch has begun")
         check_orders(orders, view.job.contract_of(task.rpartition("/")[0]), epoch_s=timeline.epoch_s / timeline.speed)
 
     @staticmethod
-    def _take_over(watched: _Watched, view: JobView, handed_over: set[str]) -> list[Failed]:
-        """Count as failed what an agent has covered for as long as it may: where it is started anew is for its policy to say.
+    def _take_over(watchers: _JobWatchers, view: JobView, handed_over: set[str]) -> list[FailReplica]:
+        """Fail the replicas that an agent has predicted for as long as it may. The restart policy decides where they restart.
 
-        A new incarnation is given as long as the agent gave the one before: until it has committed something, the agent goes on
-        saying that it has handed over.
+        A new incarnation gets as long as the agent gave the previous one: until it commits something, the agent still reports that
+        it has handed over.
         """
         if view.job.policy.restart == "never":
             return []
-        timeline = watched.stand_in.timeline
-        failed: list[Failed] = []
+        timeline = watchers.absent.timeline
+        failed: list[FailReplica] = []
         for replica in view.replicas:
             if replica.task in handed_over and replica.active and replica.state == "running":
                 most_epochs = view.job.contract_of(replica.task.rpartition("/")[0]).predicting.most_epochs
                 if view.now_s - replica.since_s >= max(LEAST_S, most_epochs * timeline.epoch_s / timeline.speed):
-                    why = f"{replica.task} was covered for by prediction as long as its contract allows, and is not back"
-                    failed.append(Failed(replica.key, replica.incarnation, why=why))
+                    cause = f"{replica.task} was predicted for as long as its contract allows, and is not back"
+                    failed.append(FailReplica(replica.key, replica.incarnation, cause=cause))
         return failed
 
-    def _watch(self, view: JobView) -> _Watched | None:
-        """Begin to watch a job once its first source has begun."""
+    def _watch(self, view: JobView) -> _JobWatchers | None:
+        """Return the watchers of a job, or None before its first source has begun."""
         assert view.job.log is not None
         store = Store(view.job.log)
         timeline = read_timeline(store)
@@ -137,7 +136,7 @@ class SparkJobObserver:
         tasks = view.layout.tasks
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
         others = {name: EpochLog(Store(log)) for name, log in resolve_log_locations(store, {}).items()}
-        made = _Watched(
+        watchers = _JobWatchers(
             tasks,
             AbsentCommitter(view.job, tasks, store, timeline, others),
             UpstreamBackup(view.job, tasks, store, timeline, others),
@@ -147,12 +146,12 @@ class SparkJobObserver:
             ActivationController(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )
-        self._watched[view.id] = made
-        return made
+        self._watchers[view.id] = watchers
+        return watchers
 
 
-def _own(view: JobView) -> JobView:
-    """A job without the PEs of others that it shares: these are in another log, and seen to by themselves."""
+def _without_shared(view: JobView) -> JobView:
+    """Return a view without the PEs that the job shares: these have another log and are observed with their own job."""
     own = tuple(task for task in view.layout.tasks if task.shared is None)
     if len(own) == len(view.layout.tasks):
         return view

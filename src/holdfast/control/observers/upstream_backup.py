@@ -1,6 +1,6 @@
-"""Upstream backup (ISORC'16, sections III and V): what a late PE does not process in time is re-routed to another replica of it.
+"""Upstream backup (ISORC'16, sections III and V): the input of a late task is re-routed to another replica of it.
 
-The log keeps what was sent, so to re-route is to wake a replica: it starts from the newest checkpoint and replays what is open.
+The log keeps all input, so re-routing means activating an idle replica: it starts from the newest checkpoint and replays the rest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from holdfast.log.timeline import Timeline
 
 @dataclass
 class UpstreamBackup:
-    """Wakes the idle replicas of late tasks, and lets them sleep again when the primary is back. For one job."""
+    """Activates the idle replicas of a job's late tasks, and idles them again when the primary is back."""
 
     job: Job
     tasks: Sequence[Task]
@@ -26,11 +26,11 @@ class UpstreamBackup:
     _rerouted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._heads = StreamProgress(EpochLog(self.store), self.timeline, self.others)
+        self._progress = StreamProgress(EpochLog(self.store), self.timeline, self.others)
         self._protected = [t for t in self.tasks if t.kind == "operators" and self._contract(t).protection == "upstream"]
 
-    def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:
-        """What to wake and what to let sleep."""
+    def check(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:
+        """Return which replicas to activate and to idle."""
         decisions: list[Decision] = []
         for task in self._protected:
             living = sorted((r for r in replicas if r.task == task.name and r.state in LIVING), key=lambda r: (r.rank, r.replica))
@@ -39,31 +39,31 @@ class UpstreamBackup:
         return decisions
 
     def _switch(self, task: Task, living: Sequence[ReplicaView], now_s: float) -> list[Decision]:
-        head = self._heads.last_epoch_of_task(task)
-        late_s = self._late_s(task, head, now_s)
-        said: list[Decision] = []
+        last = self._progress.last_epoch_of_task(task)
+        late_s = self._late_s(task, last, now_s)
+        decisions: list[Decision] = []
         if task.name not in self._rerouted and late_s > self._contract(task).reroute_after_s:
             self._rerouted.add(task.name)
-            about = {"task": task.name, "epoch": head + 1, "late_s": round(late_s, 3)}
-            said.append(Note(f"{task.name} is late by {late_s:.1f} s; its input is re-routed to {living[1].node}", about))
-        elif task.name in self._rerouted and _has_reached(living[0], head) and late_s <= self._contract(task).reroute_after_s:
+            data = {"task": task.name, "epoch": last + 1, "late_s": round(late_s, 3)}
+            decisions.append(Note(f"{task.name} is late by {late_s:.1f} s; its input is re-routed to {living[1].node}", data))
+        elif task.name in self._rerouted and _has_reached(living[0], last) and late_s <= self._contract(task).reroute_after_s:
             self._rerouted.remove(task.name)
-            said.append(Note(f"{task.name} is back on {living[0].node}", {"task": task.name}))
-        wanted = {r.replica for r in living} if task.name in self._rerouted else {living[0].replica}
-        if wanted != {r.replica for r in living if r.active}:
-            said.append(Activate(task.name, tuple(sorted(wanted)), why="upstream backup"))
-        return said
+            decisions.append(Note(f"{task.name} is back on {living[0].node}", {"task": task.name}))
+        active = {r.replica for r in living} if task.name in self._rerouted else {living[0].replica}
+        if active != {r.replica for r in living if r.active}:
+            decisions.append(Activate(task.name, tuple(sorted(active)), cause="upstream backup"))
+        return decisions
 
-    def _late_s(self, task: Task, head: int, now_s: float) -> float:
-        """For how long the task could have gone on and has not."""
-        if self.timeline.last is not None and head >= self.timeline.last:
+    def _late_s(self, task: Task, last: int, now_s: float) -> float:
+        """Return for how long the input of the task's next epoch has been ready."""
+        if self.timeline.last is not None and last >= self.timeline.last:
             return 0.0
-        fed_s = self._heads.inputs_ready_s(task, head + 1)
-        return 0.0 if fed_s is None else max(0.0, now_s - fed_s)
+        ready_s = self._progress.inputs_ready_s(task, last + 1)
+        return 0.0 if ready_s is None else max(0.0, now_s - ready_s)
 
     def _contract(self, task: Task) -> Contract:
         return self.job.contract_of(task.pe)
 
 
-def _has_reached(replica: ReplicaView, head: int) -> bool:
-    return replica.status is not None and replica.status.live is not None and replica.status.live >= head - 1
+def _has_reached(replica: ReplicaView, epoch: int) -> bool:
+    return replica.status is not None and replica.status.live is not None and replica.status.live >= epoch - 1

@@ -57,12 +57,12 @@ def store():
 
 def test_rates_are_those_of_the_newest_epochs_in_seconds_of_the_wall_clock(store):
     rates = TaskRates(EpochLog(store), TIMELINE, TASKS)
-    rates.look()
+    rates.update()
     assert rates.measured(TOPOLOGY) is None
     commit(store, 1, east=30, west=10)
     commit(store, 2, east=10, west=10)
-    rates.look()
-    rates.look()
+    rates.update()
+    rates.update()
     measured = rates.measured(TOPOLOGY)
     assert measured.operators["east"].rates == (40.0,)
     assert measured.operators["west_sum"].rates == (20.0,)
@@ -71,17 +71,17 @@ def test_rates_are_those_of_the_newest_epochs_in_seconds_of_the_wall_clock(store
 def test_what_the_plan_names_is_active_twice_and_the_rest_once(store):
     one = adaptor(store)
     everything = replicas(active=[task.name for task in TASKS])
-    decided = {decision.task: decision.replicas for decision in one.look(everything, 100.0)}
+    decided = {decision.task: decision.replicas for decision in one.check(everything, 100.0)}
     assert decided == {"west/0": (0,), "west_sum/0": (0,)}
-    assert one.look(replicas(active=EAST), 101.0) == []
+    assert one.check(replicas(active=EAST), 101.0) == []
 
 
 def test_the_plan_moves_to_where_the_rows_are(store):
     one = adaptor(store)
     for epoch in range(1, 5):
         commit(store, epoch, east=1, west=99)
-    assert one.look(replicas(active=EAST), 100.0) == []
-    note, *switched = one.look(replicas(active=EAST), 110.0)
+    assert one.check(replicas(active=EAST), 100.0) == []
+    note, *switched = one.check(replicas(active=EAST), 110.0)
     assert isinstance(note, Note)
     assert note.text.startswith("the plan follows the rates: starts west/0, starts west_sum/0, stops east/0, stops east_sum/0")
     assert {s.task: s.replicas for s in switched} == {
@@ -89,28 +89,28 @@ def test_the_plan_moves_to_where_the_rows_are(store):
         **dict.fromkeys(WEST, (0, 1)),
     }
     assert all(isinstance(each, Activate) for each in switched)
-    assert one.look(replicas(active=WEST), 120.5) == []
+    assert one.check(replicas(active=WEST), 120.5) == []
 
 
 def test_a_gain_that_is_not_worth_the_move_moves_nothing(store):
     one = adaptor(store, move_worth=1.0)
     commit(store, 1, east=1, west=99)
-    one.look(replicas(active=EAST), 100.0)
-    assert one.look(replicas(active=EAST), 110.0) == []
+    one.check(replicas(active=EAST), 100.0)
+    assert one.check(replicas(active=EAST), 110.0) == []
 
 
 def test_a_task_whose_only_active_replica_died_gets_the_other(store):
     one = adaptor(store)
     seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
     seen += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
-    assert one.look(seen, 100.0) == [Activate("west/0", (1,), why="the plan of the moment")]
+    assert one.check(seen, 100.0) == [Activate("west/0", (1,), cause="the current plan")]
 
 
 def test_a_task_that_has_come_to_its_end_is_left_alone(store):
     one = adaptor(store)
     seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
     seen += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
-    assert one.look(seen, 100.0) == []
+    assert one.check(seen, 100.0) == []
 
 
 def moved(store):
@@ -118,8 +118,8 @@ def moved(store):
     one = adaptor(store)
     for epoch in range(1, 5):
         commit(store, epoch, east=1, west=99)
-    one.look(replicas(active=EAST), 100.0)
-    one.look(replicas(active=EAST), 110.0)
+    one.check(replicas(active=EAST), 100.0)
+    one.check(replicas(active=EAST), 110.0)
     assert one.planned == WEST
     return one
 
@@ -128,7 +128,7 @@ def test_an_orchestrator_that_is_started_again_goes_on_with_the_plan_of_the_mome
     moved(store)
     again = adaptor(store)
     assert again.planned == WEST
-    assert again.look(replicas(active=WEST), 200.0) == []
+    assert again.check(replicas(active=WEST), 200.0) == []
 
 
 def test_a_plan_that_followed_from_another_one_is_left_aside(store):
@@ -147,7 +147,7 @@ def test_a_planned_source_that_another_job_feeds_is_not_switched_and_its_rate_is
     tasks = [task.model_copy(update={"reads": (reading,)}) if task.pe == "west_sum" else task for task in tasks]
     one = adaptor(store, given=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
     seen = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
-    decided = {decision.task: decision.replicas for decision in one.look(seen, 100.0)}
+    decided = {decision.task: decision.replicas for decision in one.check(seen, 100.0)}
     assert decided == {"east/0": (0,), "east_sum/0": (0,)}
     assert one.rates.measured(TOPOLOGY).operators["west"].rates == (60.0,)
 

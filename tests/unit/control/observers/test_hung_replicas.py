@@ -4,7 +4,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.control.observers.hung_replicas import LEAST_S, SPARE_EPOCHS, HungReplicas
-from holdfast.control.observers.job_observers import Failed, JobView, ReplicaView
+from holdfast.control.observers.job_observers import FailReplica, JobView, ReplicaView
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Job, Layout, Policy, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
@@ -43,7 +43,7 @@ class Watched:
         began_s = self.now_s
         while self.now_s < began_s + for_s:
             self.now_s += 0.25
-            found = self.hung.look([replica], self.now_s)
+            found = self.hung.check([replica], self.now_s)
             if found:
                 return found[0], self.now_s - began_s
         return None
@@ -57,7 +57,7 @@ def test_a_replica_that_has_input_and_gets_no_further_is_hung_after_the_policys_
     job = Watched()
     job.commit(1, 2, 3)
     found, after_s = job.watch(at(2), 600)
-    assert found == Failed("1:a/0.0", 1, why="it has had work for 39 s and got no further than epoch 2: it is taken for hung")
+    assert found == FailReplica("1:a/0.0", 1, cause="it has had work for 39 s and got no further than epoch 2: it counts as hung")
     assert after_s == pytest.approx(limit_s(behind=1), abs=0.5)
 
 
@@ -143,5 +143,5 @@ def test_the_observer_of_a_job_gives_up_its_hung_replicas(tmp_path):
     found = []
     for tick in range(60):
         view = JobView(1, job, layout, "running", {}, (at(1),), frozenset(), 1000.0 + tick / 4)
-        found += observer._look(view)
-    assert [(each.key, each.incarnation) for each in found if isinstance(each, Failed)][:1] == [("1:a/0.0", 1)]
+        found += observer._decide(view)
+    assert [(each.key, each.incarnation) for each in found if isinstance(each, FailReplica)][:1] == [("1:a/0.0", 1)]

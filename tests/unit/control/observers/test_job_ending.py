@@ -4,7 +4,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.control.observers.abandoned_tasks import AbandonedTasks, fail_if_nothing_can_begin
-from holdfast.control.observers.job_observers import End, ReplicaView
+from holdfast.control.observers.job_observers import FailJob, ReplicaView
 from holdfast.documents.job import Contract, Job, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.stream_progress import StreamProgress
@@ -21,7 +21,7 @@ TASKS = (
     Task(pe="aside", kind="sink", reads=(Reading(stream="good"),)),
 )
 BOOM = "operator 'bad' (app.py:7) raised ValueError: boom (epoch 2, input rows with seq 4 to 6, tried 3 times)"
-OVER = [End(f"bad/0 given up, last: {BOOM}; all that does not need it has finished")]
+OVER = [FailJob(f"bad/0 abandoned, last: {BOOM}; all that does not need it has finished")]
 
 
 def replica(task, state, *, at=None, error=None, number=0):
@@ -55,7 +55,7 @@ def store():
 def look(store, seen, *, after_s=None, last=LAST):
     job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
     heads = StreamProgress(EpochLog(store), Timeline(first=1, last=last, epoch_s=1.0, opened_s=0.0))
-    return AbandonedTasks(job, TASKS, heads).look(seen, 100.0)
+    return AbandonedTasks(job, TASKS, heads).check(seen, 100.0)
 
 
 def test_the_job_is_over_when_what_needs_the_task_has_done_all_it_can_and_all_else_has_finished(store):
@@ -100,7 +100,7 @@ def test_where_consumers_go_on_without_the_task_they_do_so_to_the_last_epoch(sto
 def test_a_job_whose_sources_were_all_given_up_before_it_began_is_over():
     torn = replica("src/0", "abandoned", error="trace 'x.parquet' cannot be read: torn")
     waiting = [replica(task.name, "starting") for task in TASKS[1:]]
-    said = [End("src/0 given up, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]
+    said = [FailJob("src/0 abandoned, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]
     assert fail_if_nothing_can_begin(TASKS, [torn, *waiting]) == said
     assert fail_if_nothing_can_begin(TASKS, [replica("src/0", "failed"), *waiting]) == []
     assert fail_if_nothing_can_begin(TASKS[1:], waiting) == []

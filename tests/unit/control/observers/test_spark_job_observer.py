@@ -57,10 +57,10 @@ def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
         commit(store, "src", epoch, at_s=100.0 + epoch)
     commit(store, "a", 1, at_s=101.5)
     healthy = [replica("src/0", live=3), replica("b/0", live=1)]
-    assert one.look([*healthy, replica("a/0", live=1)], 103.0) == []
+    assert one.check([*healthy, replica("a/0", live=1)], 103.0) == []
     dead = [*healthy, replica("a/0", "lost")]
-    assert one.look(dead, 104.0) == []
-    notes = one.look(dead, 106.1)
+    assert one.check(dead, 104.0) == []
+    notes = one.check(dead, 106.1)
     assert firsts(store, "a") == ["exact", "absent", "absent", None, None]
     assert notes[0].text == "committed 2 absent epochs for a/0"
     assert notes[0].data == {"task": "a/0", "epochs": 2, "absent": [("a", 2, 102.0), ("a", 3, 103.0)]}
@@ -80,7 +80,7 @@ def test_what_the_task_has_made_in_the_meantime_is_not_told_as_absent():
     one = stand_in(store, after_s=0.0)
     for epoch in (1, 2, 3):
         commit(store, "src", epoch, at_s=100.0 + epoch)
-    (note,) = one.look([replica("src/0", live=3), replica("a/0", "lost"), replica("b/0", live=0)], 104.0)
+    (note,) = one.check([replica("src/0", live=3), replica("a/0", "lost"), replica("b/0", live=0)], 104.0)
     assert [epoch for _, epoch, _ in note.data["absent"]] == [1, 3]
     assert firsts(store, "a", range(1, 4)) == ["absent", "exact", "absent"]
 
@@ -89,9 +89,9 @@ def test_an_epoch_whose_input_has_just_come_is_waited_for(store):
     one = stand_in(store)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
-    one.look(dead, 101.0)
+    one.check(dead, 101.0)
     commit(store, "src", 2, at_s=103.5)
-    one.look(dead, 104.0)
+    one.check(dead, 104.0)
     assert firsts(store, "a", range(1, 3)) == ["absent", None]
 
 
@@ -99,16 +99,16 @@ def test_what_is_stood_in_for_flows_on_through_dead_consumers_in_one_look(store)
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "lost"), replica("b/0", "lost")]
-    one.look(dead, 102.0)
-    one.look(dead, 103.0)
+    one.check(dead, 102.0)
+    one.check(dead, 103.0)
     assert firsts(store, "b", [1]) == ["absent"]
 
 
 def test_a_dead_source_is_stood_in_for_by_the_clock(store):
     one = stand_in(store, after_s=1.0)
     dead = [replica("src/0", "lost"), replica("a/0", live=0), replica("b/0", live=0)]
-    one.look(dead, 100.0)
-    one.look(dead, 103.0)
+    one.check(dead, 100.0)
+    one.check(dead, 103.0)
     assert firsts(store, "src") == ["absent", "absent", None, None, None]
 
 
@@ -117,16 +117,16 @@ def test_standing_in_goes_on_until_the_new_replica_has_caught_up(store):
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
     gone = [replica("src/0", live=2), replica("b/0", live=0)]
-    one.look([*gone, replica("a/0", "lost")], 102.0)
-    one.look([*gone, replica("a/0", "starting")], 103.0)
+    one.check([*gone, replica("a/0", "lost")], 102.0)
+    one.check([*gone, replica("a/0", "starting")], 103.0)
     assert firsts(store, "a", [1, 2]) == ["absent", "absent"]
     commit(store, "src", 3, at_s=103.0)
-    one.look([*gone, replica("a/0", live=1)], 104.0)
+    one.check([*gone, replica("a/0", live=1)], 104.0)
     assert firsts(store, "a", [3]) == ["absent"]
-    (note,) = one.look([*gone, replica("a/0", live=3)], 104.5)
+    (note,) = one.check([*gone, replica("a/0", live=3)], 104.5)
     assert note.text == "a/0 is back"
     commit(store, "src", 4, at_s=105.0)
-    one.look([*gone, replica("a/0", live=3)], 109.0)
+    one.check([*gone, replica("a/0", live=3)], 109.0)
     assert firsts(store, "a", [4]) == [None]
 
 
@@ -134,7 +134,7 @@ def test_without_a_contract_for_it_nothing_is_ever_stood_in_for(store):
     one = stand_in(store, after_s=None)
     commit(store, "src", 1, at_s=101.0)
     for now_s in (102.0, 200.0):
-        assert one.look([replica("a/0", "lost")], now_s) == []
+        assert one.check([replica("a/0", "lost")], now_s) == []
     assert firsts(store, "a", [1]) == [None]
 
 
@@ -142,7 +142,7 @@ def test_a_job_that_is_only_starting_is_not_taken_for_dead(store):
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     starting = [replica("src/0", live=1), replica("a/0", "starting"), replica("b/0", "placed")]
-    assert one.look(starting, 110.0) == []
+    assert one.check(starting, 110.0) == []
     assert firsts(store, "a", [1]) == [None]
 
 
@@ -210,7 +210,7 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
         commit(store, "src", epoch, rows=5)
         commit(store, "a", epoch)
     alive = [replica("src/0", live=3), replica("a/0", live=3), replica("b/0", live=3)]
-    assert one.look(alive, 103.0) == [] and monitor.rates() == (3, {"src": 5.0})
+    assert one.check(alive, 103.0) == [] and monitor.rates() == (3, {"src": 5.0})
     for epoch in range(4, 31):
         commit(store, "src", epoch, rows=7)
         commit(store, "a", epoch)
@@ -219,8 +219,8 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
     assert heads.last_epoch("a", 0) == 30 and monitor.rates() == (30, {"src": 7.0})
     commit(store, "src", 31, at_s=131.0)
     dead = [replica("src/0", live=31), replica("a/0", "lost"), replica("b/0", live=30)]
-    one.look(dead, 132.0)
-    one.look(dead, 133.0)
+    one.check(dead, 132.0)
+    one.check(dead, 133.0)
     assert firsts(store, "a", [30, 31]) == ["exact", "absent"]
 
 
@@ -282,12 +282,12 @@ def test_a_task_whose_replica_is_being_woken_is_not_down(store):
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     woken = [replica("src/0", live=1), a(0, "idle", active=False), a(1, "idle"), replica("b/0", live=0)]
-    one.look(woken, 102.0)
-    one.look(woken, 103.0)
+    one.check(woken, 102.0)
+    one.check(woken, 103.0)
     assert firsts(store, "a", [1]) == [None]
     asleep = [replica("src/0", live=1), a(0, "lost"), a(1, "idle", active=False), replica("b/0", live=0)]
-    one.look(asleep, 104.0)
-    one.look(asleep, 105.0)
+    one.check(asleep, 104.0)
+    one.check(asleep, 105.0)
     assert firsts(store, "a", [1]) == ["absent"]
 
 

@@ -3,7 +3,7 @@
 import pytest
 from obstore.store import MemoryStore
 
-from holdfast.control.observers.job_observers import Activate, Failed, JobView, Note, ReplicaView
+from holdfast.control.observers.job_observers import Activate, FailReplica, JobView, Note, ReplicaView
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.control.observers.upstream_backup import UpstreamBackup
 from holdfast.control.recovery.restart_decision import STEADY_S
@@ -45,8 +45,8 @@ def activated(decisions):
 def test_the_secondary_sleeps_while_the_primary_is_in_time(store):
     one = backup(store)
     commit(store, "src", 1, at_s=101.0)
-    assert activated(one.look([replica(0, active=True), replica(1, active=True)], 101.5)) == [(0,)]
-    assert one.look([replica(0, active=True), replica(1, active=False, state="idle")], 103.9) == []
+    assert activated(one.check([replica(0, active=True), replica(1, active=True)], 101.5)) == [(0,)]
+    assert one.check([replica(0, active=True), replica(1, active=False, state="idle")], 103.9) == []
 
 
 def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_and_sleeps_when_the_primary_is_back(store):
@@ -55,16 +55,16 @@ def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_a
         commit(store, "src", epoch, at_s=100.0 + epoch)
     commit(store, "a", 1, at_s=101.5)
     asleep = [replica(0, active=True, live=1), replica(1, active=False, state="idle")]
-    assert one.look(asleep, 105.0) == []
-    note, activate = one.look(asleep, 105.1)
+    assert one.check(asleep, 105.0) == []
+    note, activate = one.check(asleep, 105.1)
     assert note.text == "a/0 is late by 3.1 s; its input is re-routed to n2"
-    assert activate == Activate("a/0", (0, 1), why="upstream backup")
+    assert activate == Activate("a/0", (0, 1), cause="upstream backup")
     commit(store, "a", 2, at_s=106.0)
     commit(store, "a", 3, at_s=106.0)
     awake = [replica(0, active=True, live=1), replica(1, active=True, live=3)]
-    assert one.look(awake, 106.5) == []
+    assert one.check(awake, 106.5) == []
     back = [replica(0, active=True, live=3), replica(1, active=True, live=3)]
-    note, activate = one.look(back, 107.0)
+    note, activate = one.check(back, 107.0)
     assert note.text == "a/0 is back on n1"
     assert activate.replicas == (0,)
 
@@ -79,13 +79,13 @@ def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_pa
     job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
     replicas = (replica(0, active=True, live=0), replica(1, active=False, state="idle"))
     seen = JobView(1, job, Layout(application="j", tasks=(task,)), "running", {}, replicas, frozenset(), 105.0)
-    assert activated(SparkJobObserver()._look(seen)) == [(0, 1)]
+    assert activated(SparkJobObserver()._decide(seen)) == [(0, 1)]
 
 
 def test_a_task_without_another_replica_is_waited_for(store):
     one = backup(store)
     commit(store, "src", 1, at_s=101.0)
-    assert one.look([replica(0, active=True)], 200.0) == []
+    assert one.check([replica(0, active=True)], 200.0) == []
 
 
 def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0, replica_state="running", **more):
@@ -101,28 +101,28 @@ def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_p
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
-    assert observer._look(view(store, tmp_path, state="predicting", policy=policy)) == []
-    (failed,) = observer._look(view(store, tmp_path, state="handed over", policy=policy))
-    assert isinstance(failed, Failed) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
+    assert observer._decide(view(store, tmp_path, state="predicting", policy=policy)) == []
+    (failed,) = observer._decide(view(store, tmp_path, state="handed over", policy=policy))
+    assert isinstance(failed, FailReplica) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
     handed = {"state": "handed over", "policy": policy, "replica_state": "failed"}
-    assert observer._look(view(store, tmp_path, **handed)) == []  # it waits for its restart
+    assert observer._decide(view(store, tmp_path, **handed)) == []  # it waits for its restart
 
 
 def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
-    assert SparkJobObserver()._look(view(store, tmp_path, state="handed over", policy="never")) == []
+    assert SparkJobObserver()._decide(view(store, tmp_path, state="handed over", policy="never")) == []
 
 
 def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
-    assert len(observer._look(view(store, tmp_path, state="handed over"))) == 1
+    assert len(observer._decide(view(store, tmp_path, state="handed over"))) == 1
     again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
-    assert observer._look(view(store, tmp_path, now_s=206.0, **again)) == []
-    assert observer._look(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
-    (failed,) = observer._look(view(store, tmp_path, now_s=241.0, **again))
+    assert observer._decide(view(store, tmp_path, now_s=206.0, **again)) == []
+    assert observer._decide(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
+    (failed,) = observer._decide(view(store, tmp_path, now_s=241.0, **again))
     assert failed.incarnation == 2
 
 
@@ -134,8 +134,8 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
     commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
     observer = SparkJobObserver()
     handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
-    observer._look(view(store, tmp_path, now_s=103.0, **handed))
-    said = observer._look(view(store, tmp_path, now_s=104.5, **handed))
+    observer._decide(view(store, tmp_path, now_s=103.0, **handed))
+    said = observer._decide(view(store, tmp_path, now_s=104.5, **handed))
     assert [note.text for note in said if isinstance(note, Note)] == ["committed 1 absent epochs for a/0"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 
@@ -143,7 +143,7 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
 def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_on(tmp_path):
     store = Store(tmp_path)
     seen = view(store, tmp_path, state="watching")
-    with pytest.raises(HoldfastError, match="job 1 has not begun; its agents can be changed when its first epoch has"):
+    with pytest.raises(HoldfastError, match="job 1 has not begun; change its agents after its first epoch has begun"):
         SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0})
     agree_on_timeline(store, TIMELINE)
     SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
