@@ -1,10 +1,11 @@
-"""Twenty PEs on two nodes of one core each: none is starved by the others.
+"""Measure whether one of twenty PEs on two nodes of one core each is starved by the others.
 
     python benchmarks/crowd.py [--seconds 90] [--json]
 
-Market data through six lanes that do the same work (filter, smooth, average; a PE each), which meet in one; with the source, twenty
-PEs. For every lane the median delay of its last PE after an epoch closed is taken, first third of the run left out; the slowest is
-compared with the fastest. That the whole keeps up, or falls behind evenly, is told beside it: the sink's delay early and late.
+Market data pass through six lanes that do the same work (filter, smooth, average; one PE each) and meet in one PE. With the source
+these are twenty PEs. For every lane, the benchmark takes the median delay of its last PE after the close of an epoch, without the
+first third of the run, and compares the slowest lane with the fastest. The sink's delay in the middle and in the last third shows
+whether the whole application keeps up.
 """
 
 import argparse
@@ -72,10 +73,10 @@ def main() -> None:
         lanes = "".join(LANE.format(n=n) for n in range(1, LANES + 1))
         app.write_text(HEAD + lanes + TAIL.format(means=", ".join(f"mean_{n}" for n in range(1, LANES + 1))))
         write_market(folder / "market.parquet", events=ROWS * options.seconds, seed=1, rate=float(ROWS), peak=1.5 * ROWS)
-        ran = run(app, folder / "market.parquet", folder / "run")
-    by_lane = {f"mean_{n}": median(delays(ran, f"mean_{n}")) for n in range(1, LANES + 1)}
+        job_run = run(app, folder / "market.parquet", folder / "run")
+    by_lane = {f"mean_{n}": median(delays(job_run, f"mean_{n}")) for n in range(1, LANES + 1)}
     slowest, fastest = max(by_lane.values()), min(by_lane.values())
-    at_sink = [event.about["latency_s"] for event in ran.events if event.kind == "output" and event.about["as"] == "first"]
+    at_sink = [event.about["latency_s"] for event in job_run.events if event.kind == "output" and event.about["as"] == "first"]
     third = len(at_sink) // 3
     document = {
         "claim": f"of twenty PEs on two nodes none is starved: the slowest lane is at most {BOUND:g} times as late as the fastest",
@@ -97,7 +98,7 @@ def main() -> None:
 
 
 def run(app: Path, trace: Path, work: Path) -> JobRun:
-    """The application over two nodes of one core, to its end."""
+    """Run the application on two nodes of one core until it has ended."""
     job = Job(
         job="crowd",
         type="finite",
@@ -108,22 +109,22 @@ def run(app: Path, trace: Path, work: Path) -> JobRun:
     )
     with LocalCluster(work, nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster)
-    if ran.state != "completed":
-        raise SystemExit(f"the run ended as {ran.state}: {ran.reason}")
-    return ran
+        job_run = run_job(job, layout_of(job), cluster)
+    if job_run.state != "completed":
+        raise SystemExit(f"the run ended as {job_run.state}: {job_run.reason}")
+    return job_run
 
 
-def delays(ran: JobRun, stream: str) -> list[float]:
-    """How long after each epoch of a stream closed it was committed, the first third left out."""
-    assert ran.timeline is not None
-    line = ran.timeline
-    found = [
+def delays(job_run: JobRun, stream: str) -> list[float]:
+    """Return the delay of each commit of a stream after the epoch's close, without the first third."""
+    assert job_run.timeline is not None
+    line = job_run.timeline
+    delays_s = [
         event.at_s - line.closes_s(event.about["epoch"])
-        for event in ran.events
+        for event in job_run.events
         if event.kind == "commit" and event.about["stream"] == stream
     ]
-    return found[len(found) // 3 :]
+    return delays_s[len(delays_s) // 3 :]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""holdfast inject: strike a control plane at every transition of its state machines, and see whether it heals."""
+"""holdfast inject: inject faults at every transition of a control plane's state machines, and check that it heals."""
 
 import json
 import random
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.trial.injection.injection_trial import Verdict
 
 TEST_S, ROUND_S = 6, 240
-"""Seconds that a test takes, more or less, and that an application runs beside the tests before it is started anew."""
+"""About how many seconds a test takes, and how long the bystander application runs before it is started again."""
 
 SETTINGS: dict[str, dict[str, float]] = {
     "delay": {"by_s": 0.5},
@@ -40,15 +40,15 @@ SETTINGS: dict[str, dict[str, float]] = {
 @click.argument("documents", metavar="[TESTS]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--machine", "machines", multiple=True, help="Generate tests for this machine.  [default: streaming and finite]")
 @click.option("--fault", "faults", multiple=True, help="Generate tests with this fault.  [default: crash-orchestrator]")
-@click.option("--all-faults", is_flag=True, help="Generate tests with every fault there is.")
+@click.option("--all-faults", is_flag=True, help="Generate tests with every fault.")
 @click.option("--moment", "moments", multiple=True, type=click.Choice(["before", "after", "done"]), help="Only at these moments.")
 @click.option("--state", "states", multiple=True, help="Only transitions of these states.")
 @click.option("--transition", "transitions", multiple=True, help="Only transitions of this name.")
-@click.option("--sample", type=click.IntRange(1), help="Draw so many of the generated tests.")
-@click.option("--seed", default=0, show_default=True, help="Draws the sample.")
-@click.option("--beside-spark", is_flag=True, help="Let an application run on Spark meanwhile; it must not notice.")
-@click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Folder for all of it.  [default: a temporary one]")
-@click.option("--list", "only_list", is_flag=True, help="Write the tests as a document, and run none.")
+@click.option("--sample", type=click.IntRange(1), help="Run only this many of the generated tests, drawn at random.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the sample.")
+@click.option("--beside-spark", is_flag=True, help="Run an application on Spark during the tests; the faults must not affect it.")
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Work folder.  [default: a temporary one]")
+@click.option("--list", "only_list", is_flag=True, help="Print the tests as a document instead of running them.")
 @json_option
 def inject(
     documents: tuple[Path, ...],
@@ -67,8 +67,8 @@ def inject(
 ) -> None:
     """Run fault injection tests against real processes: an orchestrator, three nodes and light PEs on this machine.
 
-    TESTS are documents that say at which state, transition and moment which fault strikes; without any they are generated for every
-    transition of the machines that ship. Exit code 1 if something did not heal.
+    TESTS are documents that list faults, each with the state, transition and moment at which it is injected. By default tests are
+    generated for every transition of the built-in machines. Exit code 1 if the control plane did not heal.
 
     \b
     Example:
@@ -87,20 +87,21 @@ def inject(
         click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
         return
     end_in_order()
-    verdicts, beside = _run(tests, work, beside_spark=beside_spark)
-    troubles = beside.errors if beside is not None else []
+    verdicts, bystander = _run(tests, work, beside_spark=beside_spark)
+    bystander_errors = bystander.errors if bystander is not None else []
     if as_json:
         print_json(
             {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
-             "beside": beside and {"problems": troubles, "epochs": beside.epochs, "rounds": len(beside.rounds)},
+             "beside": bystander
+             and {"problems": bystander_errors, "epochs": bystander.epochs, "rounds": len(bystander.rounds)},
              "tests": [verdict.document() for verdict in verdicts]}
         )  # fmt: skip
     else:
         _show(verdicts, passed_over)
-        if beside is not None:
-            said = "; ".join(troubles) or "no replica was started anew or twice, and its output equals one plan's"
-            click.echo(f"the application on Spark ran {len(beside.rounds)} times, {beside.epochs} epochs in all: {said}")
-    if troubles or not all(verdict.passed for verdict in verdicts):
+        if bystander is not None:
+            outcome = "; ".join(bystander_errors) or "no replica restarted, and its output equals the replay of the whole trace"
+            click.echo(f"the application on Spark ran {len(bystander.rounds)} times, {bystander.epochs} epochs in all: {outcome}")
+    if bystander_errors or not all(verdict.passed for verdict in verdicts):
         sys.exit(1)
 
 
@@ -113,7 +114,7 @@ def _tests(
     states: tuple[str, ...],
     transitions: tuple[str, ...],
 ) -> tuple[list["InjectionTest"], list[str]]:
-    """The tests to run, and what is passed over because no script leads there."""
+    """Return the tests to run, and those that are skipped because no scenario reaches their transition."""
     from holdfast.control.faults import fault_library
     from holdfast.control.faults.injection_tests import generate_tests, read_tests
     from holdfast.control.jobs.machine_document import shipped_machines
@@ -121,35 +122,35 @@ def _tests(
     from holdfast.trial.injection.injection_trial import NODES
     from holdfast.trial.injection.transition_scenarios import NoScript, script_for
 
-    known = shipped_machines(shipped_actions())
+    built_in = shipped_machines(shipped_actions())
     library = fault_library.all_faults()
     if documents:
-        found = [test for path in documents for test in read_tests(path, known, faults=library).tests]
-        _refuse_unknown("node", [test.node for test in found if test.node is not None], NODES, where="tests")
-        if not found:
+        requested = [test for path in documents for test in read_tests(path, built_in, faults=library).tests]
+        _refuse_unknown("node", [test.node for test in requested if test.node is not None], NODES, where="tests")
+        if not requested:
             raise HoldfastError(f"{', '.join(map(str, documents))}: there is no test in it; 'holdfast inject --list' lists some")
     else:
         for name in machines:
-            if name not in known:
-                raise click.BadParameter(f"there is no machine '{name}'; machines are: {', '.join(sorted(known))}")
+            if name not in built_in:
+                raise click.BadParameter(f"there is no machine '{name}'; machines are: {', '.join(sorted(built_in))}")
         names = sorted(library) if all_faults else faults or ("crash-orchestrator",)
         _refuse_unknown("fault", names, library)
         settings = {name: SETTINGS.get(name, {}) for name in names}
-        chosen = [known[name] for name in machines or sorted(known, reverse=True)]
-        _refuse_unknown("state", states, {state.name for machine in chosen for state, _ in machine.transitions()})
-        _refuse_unknown("transition", transitions, {row.name for machine in chosen for _, row in machine.transitions()})
-        found = [test for machine in chosen for test in generate_tests(machine, settings)]
-        found = [
+        selected = [built_in[name] for name in machines or sorted(built_in, reverse=True)]
+        _refuse_unknown("state", states, {state.name for machine in selected for state, _ in machine.transitions()})
+        _refuse_unknown("transition", transitions, {row.name for machine in selected for _, row in machine.transitions()})
+        requested = [
             test
-            for test in found
+            for machine in selected
+            for test in generate_tests(machine, settings)
             if (not moments or test.moment in moments)
             and (not states or test.state in states)
             and (not transitions or test.transition in transitions)
         ]
-    if not found:
+    if not requested:
         raise HoldfastError("there is no test to run: no transition has all that was asked for; 'holdfast inject --list' lists all")
     tests, passed_over = [], []
-    for test in found:
+    for test in requested:
         try:
             script_for(test.machine, test.state, test.transition, name="trial", hold_s=1)
         except NoScript as error:
@@ -159,11 +160,11 @@ def _tests(
     return tests, passed_over
 
 
-def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str], *, where: str = "") -> None:
-    """Raise HoldfastError where something is asked for that is not there: its tests would be none, and all of them healed."""
-    if unknown := sorted(set(asked) - set(there)):
-        names = " or ".join(f"'{name}'" for name in unknown)
-        raise HoldfastError(f"{where or f'--{kind}'}: there is no {kind} {names}; {kind}s are: {', '.join(sorted(there))}")
+def _refuse_unknown(kind: str, names: Collection[str], known: Collection[str], *, where: str = "") -> None:
+    """Raise HoldfastError for unknown names. Without tests, all tests would pass."""
+    if unknown := sorted(set(names) - set(known)):
+        text = " or ".join(f"'{name}'" for name in unknown)
+        raise HoldfastError(f"{where or f'--{kind}'}: there is no {kind} {text}; {kind}s are: {', '.join(sorted(known))}")
 
 
 def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "BystanderApp | None"]:
@@ -172,21 +173,21 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
         folder = work or Path(scratch)
-        beside = _beside(folder, len(tests)) if beside_spark else None
-        campaign = Campaign(folder) if beside is None else Campaign(folder, beside=beside.running)
+        bystander = _bystander(folder, len(tests)) if beside_spark else None
+        campaign = Campaign(folder) if bystander is None else Campaign(folder, beside=bystander.running)
         bar(0, len(tests))
         for verdict in campaign.run(tests):
             verdicts.append(verdict)
-            with (folder / "verdicts.jsonl").open("a") as file:  # what was found is kept, also when the rest is given up
+            with (folder / "verdicts.jsonl").open("a") as file:  # an interrupted run keeps its verdicts
                 file.write(json.dumps(verdict.document()) + "\n")
             if not verdict.passed:
-                say(f"{verdict.test.name}: {'; '.join(verdict.errors) or 'the fault did not strike'}")
+                say(f"{verdict.test.name}: {'; '.join(verdict.errors) or 'the fault was not injected'}")
             bar(len(verdicts), len(tests))
-    return verdicts, beside
+    return verdicts, bystander
 
 
-def _beside(folder: Path, tests: int) -> "BystanderApp":
-    """Bargain Discovery with a trace that is run through once or, where the tests take longer, again and again."""
+def _bystander(folder: Path, tests: int) -> "BystanderApp":
+    """Return Bargain Discovery with a generated trace. It runs again and again until the tests have ended."""
     from holdfast.app.examples import example_path
     from holdfast.cli.demo import APPLICATION
     from holdfast.trace import write_market
@@ -195,12 +196,12 @@ def _beside(folder: Path, tests: int) -> "BystanderApp":
     folder.mkdir(parents=True, exist_ok=True)
     trace, seconds = folder / "beside.parquet", min(ROUND_S, 60 + TEST_S * tests)
     write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
-    say(f"Bargain Discovery runs on two Spark nodes meanwhile, in rounds of {seconds} s")
+    say(f"Bargain Discovery runs on two Spark nodes during the tests, in rounds of {seconds} s")
     return BystanderApp(example_path(APPLICATION), trace)
 
 
 def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:
-    """Per transition: tests, how many struck, how many could not because nobody was there to strike, how many healed."""
+    """Return for each transition the number of tests, injected faults, faults without a target, and healed tests."""
     rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "missed": 0, "healed": 0})
     for verdict in verdicts:
         row = rows[f"{verdict.test.machine}:{verdict.test.state}.{verdict.test.transition}"]
@@ -218,5 +219,8 @@ def _show(verdicts: list["Verdict"], passed_over: list[str]) -> None:
     Console().print(table, markup=False)
     healed = sum(verdict.healed for verdict in verdicts)
     missed = sum(bool(verdict.missed) for verdict in verdicts)
-    told = f"; {missed} had nobody to strike" if missed else ""
-    click.echo(f"{healed} of {len(verdicts)} tests healed{told}" + (f"; {len(passed_over)} passed over" if passed_over else ""))
+    without_target = f"; {missed} faults had no target" if missed else ""
+    skipped = f"; {len(passed_over)} skipped" if passed_over else ""
+    click.echo(
+        f"{healed} of {len(verdicts)} tests healed{without_target}" + (f"; {len(passed_over)} skipped" if passed_over else "")
+    )

@@ -232,10 +232,10 @@ class Client:
 
 
 def _errors(content: bytes) -> list[FieldError]:
-    """The errors of a document, as an orchestrator tells them."""
+    """Return the errors of a document in an error answer."""
     try:
-        told = json.loads(content).get("problems", [])
-        return [FieldError(tuple(each["place"]), str(each["text"])) for each in told]
+        errors = json.loads(content).get("problems", [])
+        return [FieldError(tuple(error["place"]), str(error["text"])) for error in errors]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
 

@@ -1,4 +1,4 @@
-"""The commands that speak with an orchestrator, as a user types them."""
+"""The commands that call an orchestrator, as a user types them."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def holdfast(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def completed(cluster: ProcessCluster, command: str, begun: str = "") -> list[str]:
-    """What a shell offers after a command and what was begun of its argument."""
+    """Return what the shell completes for a command and the beginning of its argument."""
     asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": f"holdfast {command} {begun}", "COMP_CWORD": "2"}
     where = {"HOLDFAST_URL": str(cluster.folder)}
     script = [str(Path(sys.executable).with_name("holdfast"))]
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster
         yield made
 
 
-def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_code_2(cluster, tmp_path):
+def test_failed_job_exits_with_1_and_invalid_document_with_2(cluster, tmp_path):
     at = ("--orchestrator", cluster.folder)
     document = tmp_path / "job.yaml"
     document.write_text(JOB)
@@ -64,7 +64,7 @@ def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_co
     ]
 
 
-def test_a_job_is_submitted_watched_listed_told_and_canceled(cluster, tmp_path):
+def test_job_is_submitted_watched_listed_shown_and_canceled(cluster, tmp_path):
     document = tmp_path / "job.yaml"
     document.write_text(JOB)
     cluster.start_node("n1")
@@ -109,7 +109,7 @@ def test_a_job_is_submitted_watched_listed_told_and_canceled(cluster, tmp_path):
     assert "canceled by a user" in holdfast("jobs", "--all", *at).stdout
 
 
-def test_without_an_orchestrator_every_command_says_how_to_start_one(tmp_path):
+def test_every_command_without_an_orchestrator_says_how_to_start_one(tmp_path):
     for words in (["jobs"], ["job", "1"], ["cancel", "1"]):
         done = holdfast(*words, "--orchestrator", tmp_path / "none")
         assert done.returncode == 2

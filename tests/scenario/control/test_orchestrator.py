@@ -1,4 +1,4 @@
-"""The orchestrator as a real process: killed, stopped, replaced, cut off from its database, and started wrongly."""
+"""The orchestrator as a real process: killed, paused, replaced, without its database, and started with errors."""
 
 import os
 import random
@@ -28,7 +28,7 @@ JOB = Job.model_validate(
 )
 
 
-def test_killed_at_transitions_before_and_after_persisting_the_control_plane_heals(tmp_path):
+def test_control_plane_heals_when_killed_around_transitions(tmp_path):
     struck = [
         ("submitted", "parse", "before", "crash-orchestrator"),
         ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
@@ -54,7 +54,7 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
 
 @pytest.fixture(scope="module")
 def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """An orchestrator that soon misses a node, and two nodes on which a job runs."""
+    """An orchestrator with a short --lost-after, and two nodes that run a job."""
     with ProcessCluster(tmp_path_factory.mktemp("quick"), serve_options=("--beat", "0.1", "--lost-after", "1.5")) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
@@ -64,12 +64,12 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
         yield cluster
 
 
-def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(quick):
+def test_paused_orchestrator_counts_no_node_as_lost(quick):
     after = quick.client.events()["last"]
     pid = quick.pid("orchestrator")
     os.kill(pid, signal.SIGSTOP)
     try:
-        time.sleep(3.0)  # the fault itself: twice as long as a node may be silent
+        time.sleep(3.0)  # the fault: twice as long as --lost-after
     finally:
         os.kill(pid, signal.SIGCONT)
     quick.wait_until(lambda: quick.client.status()["nodes"] == 2, limit_s=30)
@@ -77,7 +77,7 @@ def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(quick):
     assert set(quick.starts().values()) == {1}
 
 
-def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
+def test_writes_wait_for_a_full_disk(quick):
     process = psutil.Process(quick.pid("orchestrator"))
     before = process.rlimit(psutil.RLIMIT_FSIZE)
     process.rlimit(psutil.RLIMIT_FSIZE, (0, before[1]))  # neither its database nor its log can be written any more
@@ -97,7 +97,7 @@ def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
     assert set(quick.starts().values()) == {1}
 
 
-def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):
+def test_replaced_orchestrator_ends_when_it_wakes(tmp_path):
     with ProcessCluster(tmp_path / "one") as old, ProcessCluster(tmp_path / "two") as new:
         old.start_orchestrator()
         assert old.client.status()["term"] == 1
@@ -115,7 +115,7 @@ def serve(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*HOLDFAST, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
+def test_errors_at_the_start_exit_with_code_2(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -141,9 +141,9 @@ def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
     assert (done.returncode, "odd.toml has 2 errors" in done.stderr) == (2, True), done.stderr
 
 
-def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):
+def test_orchestrator_without_database_logs_it_and_can_be_stopped(tmp_path):
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        closed.bind(("127.0.0.1", 0))  # bound but not listening
         url = f"postgresql://nobody@127.0.0.1:{closed.getsockname()[1]}/none"
         words = ["serve", "--work", str(tmp_path), "--port", "0", "--database", url]
         process = subprocess.Popen([*HOLDFAST, *words], stderr=subprocess.PIPE, text=True)
@@ -161,7 +161,7 @@ def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):
             process.stderr.close()
 
 
-def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
+def test_tokens_are_private_and_tls_works(tmp_path):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",

@@ -20,7 +20,7 @@ JOB = Job.model_validate({"job": "a", "host_kind": "light", "pes": {"x": {"makes
 
 
 class Server:
-    """A PostgreSQL server in a folder of its own, on loopback."""
+    """A PostgreSQL server with its own folder, on loopback."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder = programs, folder
@@ -31,7 +31,7 @@ class Server:
         self.start()
 
     def database(self, name: str) -> str:
-        """The URL of a new database."""
+        """Create a database and return its URL."""
         self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", name)
         return f"postgresql://holdfast@127.0.0.1:{self.port}/{name}"
 
@@ -70,7 +70,7 @@ def server() -> Iterator[Server]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_is_away(server, tmp_path):
+def test_postgresql_jobs_survive_orchestrator_and_server_outages(server, tmp_path):
     with ProcessCluster(tmp_path, serve_options=("--database", server.database("survivors"))) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
@@ -96,7 +96,7 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
         assert [move["state"] for move in client.job(first)["history"]][-2:] == ["canceling", "canceled"]
 
 
-def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_none_twice(server, tmp_path):
+def test_restarted_server_loses_and_duplicates_no_submission(server, tmp_path):
     names = [f"burst-{number}" for number in range(60)]
     with ProcessCluster(tmp_path, serve_options=("--database", server.database("burst"), "--capacity-wait", "60")) as cluster:
         cluster.start_orchestrator()
@@ -119,7 +119,7 @@ def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_non
         assert sorted(job["name"] for job in cluster.client.all_jobs()) == sorted(names)
 
 
-def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tmp_path):
+def test_later_orchestrator_replaces_the_earlier_one(server, tmp_path):
     database = server.database("rivals")
     with ProcessCluster(tmp_path / "one", serve_options=("--database", database)) as old:
         old.start_orchestrator()
@@ -131,7 +131,7 @@ def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tm
             assert "another orchestrator has taken over" in old.said("orchestrator")
 
 
-def test_orchestrators_that_first_start_at_once_on_an_empty_database_get_different_terms(server):
+def test_simultaneous_first_starts_get_different_terms(server):
     url = server.database("empty")
 
     def taken(_: int) -> int:

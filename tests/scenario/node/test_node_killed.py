@@ -1,4 +1,4 @@
-"""Controllers, PE hosts and the orchestrator killed at random moments, as real processes with light PEs."""
+"""Kills of node controllers, PE hosts and the orchestrator, as real processes with light PEs."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessClust
 
 @pytest.fixture
 def cluster(processes: ProcessCluster) -> Iterator[ProcessCluster]:
-    """An orchestrator and nodes without jobs: of the one before, nothing is left."""
+    """An orchestrator and nodes without jobs. The jobs of the previous test are canceled."""
     processes.wait_for_nodes(len(NODES))
     yield processes
     cancel_all(processes.client)
@@ -51,11 +51,11 @@ def settled(cluster: ProcessCluster, jobs: int) -> bool:
 
 
 def once(cluster: ProcessCluster) -> bool:
-    """Whether no incarnation of any replica was ever started twice."""
+    """Return whether no incarnation of any replica was started twice."""
     return all(count == 1 for count in cluster.starts().values())
 
 
-def test_a_killed_controller_finds_its_host_again_and_no_pe_notices(cluster):
+def test_killed_controller_finds_its_host_again(cluster):
     number = cluster.client.submit(job("steady", 6))
     cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
     before = cluster.starts()
@@ -75,7 +75,7 @@ def test_a_killed_controller_finds_its_host_again_and_no_pe_notices(cluster):
     assert once(cluster)
 
 
-def test_a_killed_host_is_started_again_and_its_replicas_by_a_higher_incarnation_only(cluster):
+def test_killed_host_restarts_and_replicas_get_a_higher_incarnation(cluster):
     number = cluster.client.submit(job("steady", 6))
     cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
     on_n1 = {r["key"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"] if r["node"] == "n1"}
@@ -89,7 +89,7 @@ def test_a_killed_host_is_started_again_and_its_replicas_by_a_higher_incarnation
     assert once(cluster)
 
 
-def test_a_host_that_is_stopped_for_good_is_killed_by_its_controller_and_its_replicas_go_on(cluster):
+def test_hung_host_is_killed_and_its_replicas_continue(cluster):
     cluster.kill("n1")
     cluster.start_node("n1", "--hung-after", "4")
     number = cluster.client.submit(job("steady", 6))
@@ -109,7 +109,7 @@ def test_a_host_that_is_stopped_for_good_is_killed_by_its_controller_and_its_rep
     cluster.start_node("n1")
 
 
-def test_what_finishes_while_the_orchestrator_is_dead_is_reported_when_it_is_back(cluster):
+def test_finish_during_an_outage_is_reported_afterwards(cluster):
     number = cluster.client.submit(job("short", 5, lives_s=4.0))
     cluster.client.wait_for(number, ["running"], limit_s=LIMIT_S)
     cluster.kill_orchestrator()
@@ -124,7 +124,7 @@ def test_what_finishes_while_the_orchestrator_is_dead_is_reported_when_it_is_bac
     assert all(incarnation == 1 for key, incarnation in cluster.starts() if key.startswith(f"{number}:"))
 
 
-def test_random_kills_of_everything_start_nothing_twice_and_forget_nothing(cluster):
+def test_random_kills_start_nothing_twice_and_lose_nothing(cluster):
     rng = random.Random(7)
     numbers = [cluster.client.submit(job(f"job{n}", 4)) for n in range(3)]
     for step in range(8):
@@ -153,7 +153,7 @@ def test_random_kills_of_everything_start_nothing_twice_and_forget_nothing(clust
     assert newest == now, "what the orchestrator believes runs is what was started last"
 
 
-def test_an_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
+def test_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
     cluster.client.submit(job("steady", 6))
     cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
     before = cluster.starts()

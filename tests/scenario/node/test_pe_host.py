@@ -1,4 +1,4 @@
-"""A PE host as a process: started once, found again by the next controller, ended with all that it had started."""
+"""A PE host as a process: it starts once, the next controller finds it, and it ends with all its children."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ LIGHT = (sys.executable, "-m", "holdfast.node.light_host", "--node", "n1", "--wo
 
 
 class Hosts:
-    """Makes handles of the host in a folder; all that was started is ended in the end."""
+    """Creates handles of the host in a folder, and ends all processes at the end."""
 
     def __init__(self) -> None:
         self.made: list[HostProcess] = []
@@ -67,7 +67,7 @@ def state(host: HostProcess) -> str | None:
     return status.replicas[0].state if status is not None and status.replicas else None
 
 
-def test_a_host_is_found_again_and_never_started_beside_a_living_one(work, hosts):
+def test_living_host_is_found_again_and_not_started_twice(work, hosts):
     first = hosts(work)
     first.start(ONE)
     wait_until(lambda: state(first) == "running")
@@ -97,7 +97,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_controller_killed_right_after_it_started_a_host_leaves_one_that_the_next_finds(work, hosts):
+def test_host_of_a_controller_killed_at_once_is_found(work, hosts):
     subprocess.run([sys.executable, "-c", STARTER, str(work)], check=False)
     host = hosts(work)
     assert host.alive()
@@ -109,7 +109,7 @@ def test_a_controller_killed_right_after_it_started_a_host_leaves_one_that_the_n
     assert status.replicas == ()
 
 
-def test_a_killed_host_is_told_by_its_signal_and_its_file_of_a_reused_number_is_not_believed(work, hosts):
+def test_killed_host_reports_its_signal_and_stale_pid_is_ignored(work, hosts):
     host = hosts(work)
     host.start(ONE)
     wait_until(lambda: state(host) == "running")
@@ -118,13 +118,13 @@ def test_a_killed_host_is_told_by_its_signal_and_its_file_of_a_reused_number_is_
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not host.alive())
     assert host.death() == "the PE host was killed by SIGKILL"
-    (work / "host.pid").write_text(f"{os.getpid()} 1\n")  # as if the number were another process's by now
+    (work / "host.pid").write_text(f"{os.getpid()} 1\n")  # as if another process had this number now
     assert living_host(work) is None
-    host.start(ONE)  # clears what the dead host left, and must not take us for it
+    host.start(ONE)  # kills what the dead host left, and must not take this process for it
     wait_until(lambda: state(host) == "running")
 
 
-def test_what_a_dead_host_left_running_is_ended_before_the_next_starts(work, hosts):
+def test_leftover_processes_of_a_dead_host_are_killed(work, hosts):
     script = "import subprocess, sys, time; subprocess.Popen(['sleep', '600']); time.sleep(600)"
     host = hosts(work, sys.executable, "-c", script)
     host.start(ONE)
@@ -139,7 +139,7 @@ def test_what_a_dead_host_left_running_is_ended_before_the_next_starts(work, hos
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
-def test_a_host_that_does_not_stop_when_asked_is_killed_with_its_group(work, hosts):
+def test_host_that_ignores_sigterm_is_killed_with_its_group(work, hosts):
     script = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(600)"
     host = hosts(work, sys.executable, "-c", script)
     host.start(ONE)
@@ -149,7 +149,7 @@ def test_a_host_that_does_not_stop_when_asked_is_killed_with_its_group(work, hos
     assert hosts.said == ["the PE host did not stop within 0.3 s and is killed"]
 
 
-def test_a_replica_is_let_fail_by_a_file(work, hosts):
+def test_failure_request_file_fails_a_replica(work, hosts):
     host = hosts(work)
     host.start(ONE)
     wait_until(lambda: state(host) == "running")
@@ -160,7 +160,7 @@ def test_a_replica_is_let_fail_by_a_file(work, hosts):
     assert status.replicas[0].error == "a fault"
 
 
-def test_a_host_ends_when_its_work_folder_is_gone(work, hosts):
+def test_host_ends_when_its_work_folder_is_removed(work, hosts):
     inner = work / "node"
     inner.mkdir()
     host = hosts(inner)

@@ -1,4 +1,4 @@
-"""holdfast agents: what is shown of agents, and what is asked of the orchestrator to change them."""
+"""holdfast agents: the table of agents, and the changes that it sends to the orchestrator."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ AGENT = {
 
 
 class Orchestrator(HTTPServer):
-    """Answers as one would, and remembers what it was asked to change."""
+    """An orchestrator that records the requested changes."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -79,7 +79,7 @@ def ask(orchestrator, tmp_path):
     return run
 
 
-def test_each_agent_is_a_line(ask):
+def test_each_agent_is_a_row(ask):
     said = ask().output
     assert "racks/0" in said
     assert "predicting" in said
@@ -87,18 +87,18 @@ def test_each_agent_is_a_line(ask):
     assert "last-outcome 9, stride 4" in said
 
 
-def test_all_that_is_known_is_one_json_document(ask):
+def test_json_output_is_one_document(ask):
     assert json.loads(ask("--json").stdout) == {"agents": [AGENT]}
 
 
-def test_a_change_is_sent_with_the_token_to_every_agent_or_to_those_named(ask, orchestrator):
+def test_change_is_sent_to_all_or_to_named_agents(ask, orchestrator):
     changed = ask("--set", 'algorithms={"nearest-neighbours": {"k": 8}}', "--set", "deadline_s=2")
     assert changed.exit_code == 0, changed.output
     orders = {"algorithms": {"nearest-neighbours": {"k": 8}}, "deadline_s": 2}
     assert orchestrator.changed == [("/v1/jobs/3/agents/racks/0", "Bearer secret", {"orders": orders})]
 
 
-def test_what_the_help_shows_can_be_given():
+def test_examples_of_the_help_are_accepted():
     said = " ".join(CliRunner().invoke(agents, ["--help"], terminal_width=1000).output.split())
     assert """'algorithms={"nearest-neighbours": {"k": 8}}'""" in said
 
@@ -111,14 +111,14 @@ def test_what_the_help_shows_can_be_given():
         (["--task", "heat/0"], "job 3 has no prediction agent for task 'heat/0'; its agents watch: racks/0"),
     ],
 )
-def test_what_cannot_be_is_told(ask, words, said):
+def test_invalid_options_are_reported(ask, words, said):
     failed = ask(*words)
     assert isinstance(failed.exception, HoldfastError)
     with pytest.raises(HoldfastError, match=said):
         raise failed.exception
 
 
-def test_there_is_nothing_to_change_where_no_agents_are(ask, orchestrator):
+def test_change_without_agents_is_an_error(ask, orchestrator):
     orchestrator.has = []
     assert "no prediction agents" in ask().output
     failed = ask("--set", "deadline_s=2")

@@ -1,4 +1,4 @@
-"""holdfast inject: what is asked for is there, or it is told; no test at all is not a test passed."""
+"""holdfast inject: unknown names are errors, because a run without tests must not pass."""
 
 import pytest
 from click.testing import CliRunner
@@ -17,14 +17,14 @@ from holdfast.errors import HoldfastError
         (["--state", "completed"], "--state: there is no state 'completed'; states are: canceling, "),
     ],
 )
-def test_tests_that_do_not_exist_are_told_and_do_not_pass(arguments, text):
+def test_unknown_names_are_errors(arguments, text):
     for further in ([], ["--list"]):
         done = CliRunner().invoke(inject, [*arguments, *further])
         assert isinstance(done.exception, HoldfastError), done.output
         assert text in str(done.exception)
 
 
-def test_the_tests_of_one_transition_are_listed():
+def test_tests_of_one_transition_are_listed():
     done = CliRunner().invoke(inject, ["--machine", "finite", "--state", "running", "--transition", "finished", "--list"])
     assert done.exit_code == 0
     assert done.output.count("transition: finished") == 3
@@ -37,7 +37,7 @@ def test_the_tests_of_one_transition_are_listed():
         ("tests: [{state: running, transition: cancel, fault: cut-node, node: n9}]", "tests: there is no node 'n9'; nodes are: "),
     ],
 )
-def test_tests_of_a_document_that_can_strike_nobody_are_told(tmp_path, text, said):
+def test_document_with_an_unknown_node_is_refused(tmp_path, text, said):
     path = tmp_path / "tests.yaml"
     path.write_text(text)
     done = CliRunner().invoke(inject, [str(path)])

@@ -1,4 +1,4 @@
-"""What lists of jobs and nodes look like, on a screen and in a pipe."""
+"""The lists of jobs and nodes, in a terminal and in a pipe."""
 
 import io
 
@@ -21,7 +21,7 @@ NODE = {
 
 
 class Orchestrator:
-    """What stands for a client and its orchestrator."""
+    """A client and its orchestrator with one job."""
 
     def __enter__(self):
         return self
@@ -33,7 +33,7 @@ class Orchestrator:
         return [JOB]
 
 
-def test_a_list_of_jobs_says_what_the_problems_are_one_job_a_line(monkeypatch):
+def test_job_list_has_one_line_per_job_with_its_errors(monkeypatch):
     monkeypatch.setattr(client, "find_client", lambda *_, **__: Orchestrator())
     monkeypatch.delenv("COLUMNS", raising=False)
     lines = CliRunner().invoke(jobs, ["--all"]).output.splitlines()
@@ -41,7 +41,7 @@ def test_a_list_of_jobs_says_what_the_problems_are_one_job_a_line(monkeypatch):
     assert "job 14 has 2 errors: task 'a/0' reads stream 'b:s', which that job does not make; names job 'c'" in lines[1]
 
 
-def test_on_a_narrow_screen_figures_of_nodes_stay_whole():
+def test_narrow_terminal_does_not_break_numbers():
     shown = io.StringIO()
     Console(file=shown, width=80, markup=False).print(table([NODE, {**NODE, "host_status": None}], now_s=7300.0))
     first = shown.getvalue().splitlines()[1]
@@ -50,7 +50,7 @@ def test_on_a_narrow_screen_figures_of_nodes_stay_whole():
     assert max(map(len, shown.getvalue().splitlines())) <= 80
 
 
-def test_nothing_old_is_told_of_the_pe_host_of_a_lost_node():
+def test_host_of_a_lost_node_is_unknown():
     shown = io.StringIO()
     Console(file=shown, width=200).print(table([{**NODE, "state": "lost"}], now_s=0.0))
     assert "unknown" in shown.getvalue() and "ready" not in shown.getvalue()

@@ -1,4 +1,4 @@
-"""The commands of nodes: their mistakes in words."""
+"""holdfast node, nodes and drain: errors of options and addresses."""
 
 import pytest
 from click.testing import CliRunner
@@ -28,11 +28,11 @@ def refused(command, *arguments: str) -> str:
         (["--host-kind", "none"], "PE host 'none' is not known; kinds are: light, spark"),
     ],
 )
-def test_a_mistake_of_a_node_is_told(tmp_path, arguments, text):
+def test_invalid_node_options_are_reported(tmp_path, arguments, text):
     assert refused(node, "--orchestrator", str(tmp_path), "--name", "n1", "--work", str(tmp_path / "n1"), *arguments) == text
 
 
-def test_a_url_needs_a_token(tmp_path):
+def test_url_needs_a_token(tmp_path):
     assert "needs a token: give --token-file with its node.token" in refused(node, "--orchestrator", "http://127.0.0.1:1")
 
 
@@ -41,21 +41,21 @@ def test_commands_without_an_orchestrator_say_how_to_start_one(tmp_path):
         assert "start one with 'holdfast serve" in refused(command, *arguments, "--orchestrator", str(tmp_path))
 
 
-def test_what_can_be_no_node_is_told_as_one_that_is_not_there(tmp_path):
+def test_invalid_node_name_does_not_exist(tmp_path):
     for name in ("", "../x", "a b"):
         assert refused(drain, name, "--orchestrator", str(tmp_path)) == f"node '{name}' does not exist; 'holdfast nodes' lists them"
 
 
-def test_options_that_exclude_one_another_are_told(tmp_path):
+def test_conflicting_options_are_reported(tmp_path):
     assert "leave out --watch" in refused(nodes, "--watch", "--json")
     assert "leave it out with --undo" in refused(drain, "n1", "--undo", "--wait", "3")
 
 
-def test_a_row_that_the_paper_does_not_have_is_told():
+def test_unknown_row_of_the_paper_is_reported():
     assert refused(system_s, "--rows", "7") == "--rows: there is no row 7; rows are: 1, 2, 3, 4, 5, 6, 300, 1000, dispatch"
 
 
-def test_a_token_file_that_holds_no_token_is_told_before_the_node_starts(tmp_path):
+def test_invalid_token_file_is_reported_before_the_node_starts(tmp_path):
     (tmp_path / "empty").touch()
     said = refused(
         node, "--orchestrator", "http://127.0.0.1:1", "--token-file", str(tmp_path / "empty"), "--work", str(tmp_path / "n")
@@ -64,7 +64,7 @@ def test_a_token_file_that_holds_no_token_is_told_before_the_node_starts(tmp_pat
     assert not (tmp_path / "n").exists()
 
 
-def test_an_orchestrator_is_called_by_http_and_nothing_else(tmp_path):
+def test_orchestrator_url_must_be_http(tmp_path):
     (tmp_path / "token").write_text("secret")
     said = refused(node, "--orchestrator", "ftp://127.0.0.1", "--token-file", str(tmp_path / "token"))
     assert said == "orchestrator 'ftp://127.0.0.1': wanted http://HOST:PORT, https://HOST:PORT or its --work folder"
@@ -84,7 +84,7 @@ def test_an_orchestrator_is_called_by_http_and_nothing_else(tmp_path):
         (serve, ["--replicas-per-core"]),
     ],
 )
-def test_what_is_no_number_is_refused_where_one_is_wanted(command, arguments, number):
+def test_nan_and_infinity_are_refused_as_option_values(command, arguments, number):
     done = CliRunner().invoke(command, [*arguments, number])
     assert done.exit_code == 2
     assert f"wanted a finite number, got {number}" in done.output

@@ -1,4 +1,4 @@
-"""holdfast submit: everything wrong with a submission at once, with lines, whoever sees it."""
+"""holdfast submit: all errors of a job are shown at once, with line numbers."""
 
 import json
 
@@ -15,9 +15,9 @@ ANSWER = {"id": 3, "name": "b", "state": "submitted"}
 
 @pytest.fixture
 def submit(tmp_path, monkeypatch):
-    """Run the command on a text, against an orchestrator that answers as told; what it printed, and what it sent."""
+    """Run the command on a text, against an orchestrator with scripted answers. Returns the output and what was sent."""
 
-    def run(text, *options, status=201, answer=ANSWER, story=ANSWER):
+    def run(text, *options, status=201, answer=ANSWER, state=ANSWER):
         document = tmp_path / "job.yaml"
         document.write_text(text)
         sent = []
@@ -26,7 +26,7 @@ def submit(tmp_path, monkeypatch):
             if request.method == "POST":
                 sent.append(json.loads(request.content))
                 return httpx.Response(status, json=answer)
-            return httpx.Response(200, json={"events": [], "last": 0, "newest": 0, **story})
+            return httpx.Response(200, json={"events": [], "last": 0, "newest": 0, **state})
 
         client = Client("http://orchestrator", "secret")
         client._http = httpx.Client(transport=httpx.MockTransport(respond))
@@ -36,7 +36,7 @@ def submit(tmp_path, monkeypatch):
     return run
 
 
-def test_a_document_is_sent_as_it_was_read_and_what_the_orchestrator_says_is_told_with_lines(submit):
+def test_orchestrators_errors_are_shown_with_line_numbers(submit):
     errors = [
         {"place": ["type"], "text": "there is no type 'forever'"},
         {"place": ["pes", "x", "lives_s"], "text": 'wanted a number, got "NaN"'},
@@ -54,7 +54,7 @@ def test_a_document_is_sent_as_it_was_read_and_what_the_orchestrator_says_is_tol
     )
 
 
-def test_another_name_is_sent_in_place_of_the_documents(submit):
+def test_name_option_replaces_the_documents_name(submit):
     done, sent = submit("job: a\npes: {x: {}}\n", "--name", "b")
     assert (done.exit_code, done.stdout) == (0, "3\n")
     assert sent == [{"job": "b", "pes": {"x": {}}}]
@@ -62,17 +62,17 @@ def test_another_name_is_sent_in_place_of_the_documents(submit):
 
 
 @pytest.mark.parametrize(("state", "code"), [("completed", 0), ("canceled", 0), ("failed", 1)])
-def test_a_job_that_is_watched_until_it_has_failed_is_told_by_the_exit_code(submit, state, code):
-    done, _ = submit("job: a\npes: {x: {}}\n", "--watch", story={**ANSWER, "state": state, "ended": True})
+def test_watched_job_that_fails_gives_exit_code_1(submit, state, code):
+    done, _ = submit("job: a\npes: {x: {}}\n", "--watch", state={**ANSWER, "state": state, "ended": True})
     assert (done.exit_code, done.stdout) == (code, "3\n")
 
 
-def test_waiting_for_it_to_run_and_watching_it_to_its_end_exclude_one_another(submit):
+def test_wait_and_watch_exclude_each_other(submit):
     done, sent = submit("job: a\npes: {x: {}}\n", "--watch", "--wait", "5")
     assert (str(done.exception).partition(";")[0], sent) == ("--watch continues until the job has ended", [])
 
 
-def test_what_is_no_document_is_refused_before_anybody_is_asked(submit):
+def test_invalid_yaml_is_refused_before_any_call(submit):
     done, sent = submit("job: [a\n")
     assert isinstance(done.exception, DocumentError)
     assert ("not YAML" in str(done.exception), sent) == (True, [])

@@ -1,4 +1,4 @@
-"""Callers that mean harm, or do not know better: what they send is refused in words, and no job or node suffers."""
+"""Malicious and careless callers are refused with an error text, and no job or node is affected."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ LIGHT = {"host_kind": "light", "pes": {"x": {}}}
 
 
 def refusals(settings, calls):
-    """The status and text of each call, of an orchestrator that must be well after all of them."""
+    """Return the status and text of each call. The orchestrator must be healthy afterwards."""
 
     async def play():
         async with running(settings) as control:
@@ -38,7 +38,7 @@ def refusals(settings, calls):
     return asyncio.run(play())
 
 
-def test_who_has_no_token_learns_that_it_serves_and_nothing_of_what_runs(settings):
+def test_caller_without_token_learns_only_the_health(settings):
     async def play():
         async with running(settings) as control, alive(PlayedNode(control, "n1")):
             await control.reaches(await control.submit(), "running")
@@ -64,7 +64,7 @@ def test_who_has_no_token_learns_that_it_serves_and_nothing_of_what_runs(setting
         ("{apps}/" + "a/" * 4000, "is no file that the orchestrator can read"),
     ],
 )
-def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application, words):
+def test_application_outside_the_allowed_folder_is_refused(settings, tmp_path, application, words):
     apps = tmp_path / "apps"
     apps.mkdir()
     (tmp_path / "outside.py").write_text("")
@@ -75,7 +75,7 @@ def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application,
     assert words in text
 
 
-def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_at_once(settings, tmp_path):
+def test_paths_outside_the_allowed_folders_are_all_reported(settings, tmp_path):
     apps, data = tmp_path / "apps", tmp_path / "data"
     for folder in (apps, data):
         folder.mkdir()
@@ -114,7 +114,7 @@ def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_a
         assert words in second
 
 
-def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators(settings, tmp_path, monkeypatch):
+def test_allowed_paths_are_accepted_and_relative_ones_resolved(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.py").write_text("")
     bounded = replace(settings, bounds=AllowedPaths(tmp_path, (str(tmp_path / "data"), "s3://bucket/jobs")))
@@ -138,7 +138,7 @@ def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators
     assert (document["log"], document["out"]) == ("s3://bucket/jobs/x/log", str(tmp_path / "data"))
 
 
-def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_are_not_allowed(settings, tmp_path):
+def test_document_errors_do_not_hide_type_and_path_errors(settings, tmp_path):
     bounded = replace(settings, bounds=AllowedPaths(tmp_path, (str(tmp_path / "data"),)))
     job = {
         "job": 5,
@@ -165,7 +165,7 @@ def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_ar
     assert none.startswith("job: wanted a mapping")
 
 
-def test_messages_of_nodes_that_are_nonsense_cost_little(settings):
+def test_invalid_node_messages_are_refused_cheaply(settings):
     for model, name, rest in (
         (Beat, "reports", {"term": 1}),
         (Registration, "replicas", {"name": "a", "cores": 1, "memory_bytes": 1}),
@@ -179,7 +179,7 @@ def test_messages_of_nodes_that_are_nonsense_cost_little(settings):
     ]
 
 
-def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(settings):
+def test_documents_with_very_many_errors_are_refused_quickly(settings):
     def job(**more):
         return "POST", "/v1/jobs", "user", json.dumps({"job": "x", **LIGHT, **more})
 
@@ -197,7 +197,7 @@ def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(
 
 
 @pytest.mark.parametrize("depth", [250, 980, 100_000])
-def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, depth):
+def test_deeply_nested_json_is_refused(settings, depth):
     deep = "[" * depth + "]" * depth
     calls = [
         ("POST", "/v1/jobs", "user", f'{{"job": "x", "host_kind": "light", "pes": {deep}}}'),
@@ -209,14 +209,14 @@ def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, de
         assert "recursion" in text
 
 
-def test_a_key_that_stands_twice_in_one_mapping_is_refused_and_named(settings):
+def test_repeated_key_is_refused_and_named(settings):
     content = '{"job": "a", "job": "b", "host_kind": "light", "pes": {"x": {}}}'
     assert refusals(settings, [("POST", "/v1/jobs", "user", content)]) == [
         (422, "the body has 'job' more than once in one mapping; keep one")
     ]
 
 
-def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
+def test_all_errors_of_a_node_offer_are_reported(settings):
     offer = {"cores": float("nan"), "memory_bytes": -1, "host_kind": "h" * 2000, "labels": {"replicas": "²"}}
     huge = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {"replicas": "9" * 5000}}
     many = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {f"l{n}": "" for n in range(101)}}
@@ -235,7 +235,7 @@ def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
     assert all_of_it[0] == digits[0] == 422
 
 
-def test_a_node_whose_numbers_or_words_nobody_can_show_is_refused_and_others_are_placed_and_listed(settings):
+def test_node_with_unprintable_values_is_refused_and_others_work(settings):
     huge = "9" * 400
     offers = (
         f'{{"name": "bad", "cores": 1, "memory_bytes": {huge}, "host_kind": "light"}}',
@@ -265,7 +265,7 @@ def test_a_node_whose_numbers_or_words_nobody_can_show_is_refused_and_others_are
     assert "rack=[/r]" in shown.file.getvalue()
 
 
-def test_as_many_reasons_as_a_beat_carries_fit_into_one_however_long_they_are():
+def test_long_error_texts_fit_into_one_beat():
     reports = tuple(
         Report(number=number, at_s=0, key=f"1:x/{number}.0", incarnation=1, state="failed", error="\u20ac" * 1_000_000)
         for number in range(3)
@@ -274,7 +274,7 @@ def test_as_many_reasons_as_a_beat_carries_fit_into_one_however_long_they_are():
     assert len(beat.model_dump_json().encode()) < MAX_BODY_BYTES
 
 
-def test_what_a_node_or_user_says_of_an_end_is_kept_within_bounds_and_fit_for_every_database(settings):
+def test_reasons_are_shortened_and_valid_for_every_database(settings):
     async def play():
         async with running(settings) as control:
             n1 = PlayedNode(control, "n1")
@@ -295,7 +295,7 @@ def test_what_a_node_or_user_says_of_an_end_is_kept_within_bounds_and_fit_for_ev
     assert canceled["reason"] == "a\ufffdb"
 
 
-def test_a_log_that_cannot_be_written_costs_its_lines_and_nothing_else(settings):
+def test_unwritable_log_loses_only_its_lines(settings):
     async def play():
         async with running(settings) as control:
 
@@ -312,7 +312,7 @@ def test_a_log_that_cannot_be_written_costs_its_lines_and_nothing_else(settings)
     asyncio.run(play())
 
 
-def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
+def test_internal_error_is_answered_briefly_and_logged_in_full(settings):
     async def play():
         async with running(settings) as control:
 
@@ -329,7 +329,7 @@ def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
     asyncio.run(play())
 
 
-def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays_json(settings):
+def test_nan_from_a_node_is_refused_and_lists_stay_json(settings):
     offer = '{"name": "n1", "host_kind": "light", "cores": 1, "memory_bytes": 1}'
     host = '{"pid": 1, "started_s": 0, "beat_s": 0, "cpu_s": %s, "about": {"accuracy": [NaN]}}'
 
@@ -351,7 +351,7 @@ def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays
     asyncio.run(play())
 
 
-def test_a_node_that_floods_or_talks_nonsense_hurts_nobody_else(settings):
+def test_flooding_node_affects_no_other(settings):
     async def play():
         async with running(settings) as control:
             good, bad = nodes(control, "good", "bad")

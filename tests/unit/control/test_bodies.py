@@ -1,4 +1,4 @@
-"""Bodies that are too long, sent to a real server: who sends one hears what was wrong with it."""
+"""Bodies that are too long, sent to a real server: the sender gets an answer."""
 
 import asyncio
 import http.client
@@ -21,7 +21,7 @@ from holdfast.protocol.client import Client, ClientError
 
 @contextmanager
 def served(folder) -> Iterator[str]:
-    """The address of a server with the one call that takes jobs."""
+    """Yield the address of a server with one call that takes jobs."""
 
     async def take(asked: ApiRequest) -> ApiAnswer:
         return ApiAnswer({"id": 1})
@@ -40,7 +40,7 @@ def served(folder) -> Iterator[str]:
         bound.close()
 
 
-def test_a_job_that_is_too_long_is_refused_in_words_and_not_by_a_broken_line(tmp_path):
+def test_too_long_job_gets_an_answer_and_not_a_reset(tmp_path):
     job = Job(job="a", host_kind="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(1_000)})
     with served(tmp_path) as url, Client(url, "user") as client:
         with pytest.raises(ClientError, match="the body is too long; wanted at most 10000 bytes") as caught:
@@ -49,7 +49,7 @@ def test_a_job_that_is_too_long_is_refused_in_words_and_not_by_a_broken_line(tmp
         assert client.submit(Job(job="a", host_kind="light", pes={"x": LightPe()})) == 1
 
 
-def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):
+def test_client_that_sends_everything_first_still_reads_the_refusal(tmp_path):
     with served(tmp_path) as url:
         line = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
         line.request("POST", "/v1/jobs", body=b" " * 20_000_000, headers={"authorization": "Bearer user"})
@@ -58,13 +58,13 @@ def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):
         line.close()
 
 
-def test_parts_without_end_are_taken_up_to_a_bound(tmp_path, monkeypatch):
+def test_endless_body_is_read_up_to_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(calls, "DISCARD_BYTES", 1_000_000)
     parts = (b" " * 50_000 for _ in range(15))
     with served(tmp_path) as url:
         answer = httpx.post(f"{url}/v1/jobs", content=parts, headers={"authorization": "Bearer user"})
         assert (answer.status_code, answer.headers["connection"]) == (413, "close")
         endless = iter(lambda: b" " * 50_000, b"")
-        with suppress(httpx.TransportError):  # a line that is closed under a sender may take the answer along
+        with suppress(httpx.TransportError):  # the server may close the connection before the answer is read
             answer = httpx.post(f"{url}/v1/jobs", content=endless, headers={"authorization": "Bearer user"})
             assert answer.status_code == 413

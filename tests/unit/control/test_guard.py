@@ -1,4 +1,4 @@
-"""What stands before the API: one caller's flood is refused before anything of it is read."""
+"""The middleware before the API: too many calls of one node are refused before their bodies are read."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ class NoFaults:
         await app(scope, receive, send)
 
 
-def test_a_node_that_calls_too_often_is_sent_away_and_no_other_is():
+def test_node_that_calls_too_often_is_refused_alone():
     reached, answers, now_s = [], [], [0.0]
 
     async def app(scope, receive, send):
@@ -36,7 +36,7 @@ def test_a_node_that_calls_too_often_is_sent_away_and_no_other_is():
     asyncio.run(play())
 
 
-def test_a_node_that_registers_too_often_is_sent_away_before_its_body_is_read_and_no_other_is():
+def test_too_many_registrations_are_refused_before_their_bodies_are_read():
     reached = []
 
     async def app(scope, receive, send):
@@ -58,7 +58,7 @@ def test_a_node_that_registers_too_often_is_sent_away_before_its_body_is_read_an
     asyncio.run(play())
 
 
-def test_a_stranger_who_calls_in_a_nodes_name_uses_up_none_of_its_calls():
+def test_stranger_with_a_nodes_name_uses_none_of_its_calls():
     reached = []
 
     async def app(scope, receive, send):

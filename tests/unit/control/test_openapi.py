@@ -1,4 +1,4 @@
-"""The OpenAPI document: complete, and whatever fits it or does not, no call makes the server fail."""
+"""The OpenAPI document is complete, and no generated request makes the server fail."""
 
 import asyncio
 import threading
@@ -58,11 +58,11 @@ def no_signals():
 
 NODE = {"name": "n1", "cores": 1, "memory_bytes": 1, "host_kind": "light"}
 NOBODY = {"pid": -1, "started_s": 0, "beat_s": 0}
-"""A PE host that is no process at all."""
+"""A PE host without a process."""
 
 
-def test_no_call_makes_the_server_fail_and_every_answer_is_one_that_the_document_names(settings, monkeypatch):
-    monkeypatch.setattr("holdfast.control.api.routes.POLL_S", 0.05)  # how long an assignment is waited for
+def test_generated_requests_get_documented_answers_only(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.control.api.routes.POLL_S", 0.05)  # how long a call for an assignment waits
     with served(settings) as url:
         headers = {"authorization": "Bearer node-secret"}
         assert httpx.post(f"{url}/v1/nodes", json=NODE, headers=headers).status_code == 200
@@ -73,7 +73,7 @@ def test_no_call_makes_the_server_fail_and_every_answer_is_one_that_the_document
 
 
 def tried_out(operation) -> int:
-    """Call one operation with what fits its description and what does not; how often."""
+    """Call one operation with valid and invalid requests. Returns how often."""
     token = "node" if operation.definition.raw["security"] == [{"node": []}] else "user"
     fitting = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
     other = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE) if _can_be_wrong(operation) else fitting
@@ -92,7 +92,7 @@ def tried_out(operation) -> int:
             case.path_parameters["name"] = "n1"
         answer = case.call(headers={"authorization": f"Bearer {token}-secret"})
         assert answer.status_code < 500 or answer.status_code == 503, (operation.label, answer.text)
-        if "{" not in operation.path:  # a '/' in a name makes another path of the others
+        if "{" not in operation.path:  # a '/' in a name would make another path
             assert str(answer.status_code) in operation.definition.raw["responses"], (operation.label, answer.status_code)
 
     check()
@@ -100,14 +100,14 @@ def tried_out(operation) -> int:
 
 
 FAULTS = sorted(set(LIBRARY) - {"crash-orchestrator"})
-"""All but the one that would end this process: it is struck with where the orchestrator has one of its own."""
+"""All faults except the one that would end this process. Scenario tests inject it."""
 
 
 def _can_be_wrong(operation) -> bool:
     return bool(operation.definition.raw["parameters"]) or "requestBody" in operation.definition.raw
 
 
-def test_the_document_names_every_call_with_its_token(settings):
+def test_document_lists_every_call_with_its_token(settings):
     async def calls():
         orchestrator = Orchestrator(settings, say=lambda text: None)
         made = orchestrator.api.calls()

@@ -1,4 +1,4 @@
-"""An orchestrator that starts: what it loads, who waits for it, and what the nodes it comes back to are told."""
+"""The start of an orchestrator: its imports, socket, certificate, tokens and address file."""
 
 import errno
 import json
@@ -29,7 +29,7 @@ print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} | {n fo
 """
 
 
-def test_an_orchestrator_that_starts_loads_nothing_that_it_does_not_need():
+def test_start_imports_only_what_is_needed():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=120, check=True)
     loaded = set(json.loads(done.stdout))
     assert not loaded & NOT_NEEDED
@@ -39,7 +39,7 @@ def test_an_orchestrator_that_starts_loads_nothing_that_it_does_not_need():
     assert {"holdfast.control.orchestrator", "holdfast.ui.plugin", "sqlalchemy"} <= loaded
 
 
-def test_what_applications_are_written_with_is_there_when_asked_for():
+def test_package_exports_are_loaded_on_demand():
     asked = "import holdfast; from holdfast import App, console, last_rows; print(holdfast.App is App, sorted(holdfast.__all__))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "True ['App', 'console', 'last_epochs', 'last_rows', 'state_table']"
@@ -49,7 +49,7 @@ def test_what_applications_are_written_with_is_there_when_asked_for():
     assert "module 'holdfast' has no attribute 'Ap'" in missing.stderr
 
 
-def test_who_calls_before_the_orchestrator_is_loaded_is_connected_and_need_not_call_again(tmp_path):
+def test_caller_connects_before_the_orchestrator_is_loaded(tmp_path):
     bound = bind(tmp_path, Listening())
     try:
         with socket.create_connection(bound.getsockname()[:2], timeout=10) as caller:
@@ -71,12 +71,12 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
 """
 
 
-def test_an_orchestrator_takes_as_many_connections_as_the_system_allows_and_not_the_thousand_that_is_usual():
+def test_limit_of_open_files_is_raised():
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True\n"
 
 
-def test_on_a_full_disk_an_orchestrator_is_back_where_it_was_and_elsewhere_is_told_so(tmp_path, monkeypatch):
+def test_full_disk_matters_only_if_the_address_changes(tmp_path, monkeypatch):
     def full(path, text):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -88,7 +88,7 @@ def test_on_a_full_disk_an_orchestrator_is_back_where_it_was_and_elsewhere_is_to
 
 
 @pytest.mark.parametrize("left", [b"", b"\0\0\0\0", b"\xff\xfe"])
-def test_a_token_that_nobody_could_send_is_told_and_an_address_that_is_none_is_written_anew(tmp_path, left):
+def test_invalid_token_is_reported_and_invalid_address_replaced(tmp_path, left):
     for name in ("user.token", "address"):
         (tmp_path / name).write_bytes(left)
     with pytest.raises(HoldfastError, match=r"user.token' has no token, which is one line of ASCII; remove the file"):
@@ -97,14 +97,14 @@ def test_a_token_that_nobody_could_send_is_told_and_an_address_that_is_none_is_w
     assert (tmp_path / "address").read_text() == "http://127.0.0.1:8470\n"
 
 
-def test_a_small_file_that_cannot_be_written_leaves_nothing_beside_it(tmp_path):
+def test_failed_write_leaves_no_temporary_file(tmp_path):
     (tmp_path / "token").mkdir()
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path / "token", "secret")
     assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
-def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_touched(tmp_path):
+def test_invalid_certificate_is_reported_before_anything_is_created(tmp_path):
     for name in ("key.pem", "certificate.pem"):
         (tmp_path / name).write_text("no certificate")
     given = ["--certificate", str(tmp_path / "certificate.pem"), "--key", str(tmp_path / "key.pem")]
@@ -115,7 +115,7 @@ def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_tou
     assert not (tmp_path / "work").exists()
 
 
-def test_the_port_of_an_orchestrator_that_is_just_dying_is_waited_for(tmp_path, monkeypatch):
+def test_port_of_a_dying_orchestrator_is_awaited(tmp_path, monkeypatch):
     taken = bind(tmp_path, Listening())
     port = taken.getsockname()[1]
     monkeypatch.setattr("holdfast.control.api.listening.time.sleep", lambda s: taken.close())
@@ -123,7 +123,7 @@ def test_the_port_of_an_orchestrator_that_is_just_dying_is_waited_for(tmp_path, 
         assert bound.getsockname()[1] == port
 
 
-def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path, monkeypatch):
+def test_unusable_address_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.control.api.listening.FREED_S", 0.0)
     with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
         bind(tmp_path, Listening(port=taken.getsockname()[1]))

@@ -1,4 +1,4 @@
-"""An orchestrator for node controllers to talk to: in memory, obedient, and away whenever a test wants it so."""
+"""An orchestrator in memory for tests of node controllers. A test can make it unreachable."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ from holdfast.trial.node_fleet import InnerHost
 
 
 class Orchestrator:
-    """Answers the three calls of a node. `reports` is all that it has taken, in the order in which it took it."""
+    """Answers the three calls of a node. `reports` has all reports that it has taken, in order."""
 
     def __init__(self) -> None:
         self.term = 1
         self.assignment = Assignment(term=1, generation=0)
-        self.away = False
+        self.unreachable = False
         self.recovering = False
         self.registrations: list[Registration] = []
         self.beats: list[Beat] = []
@@ -39,27 +39,27 @@ class Orchestrator:
         self.assignment = Assignment(term=self.term, generation=self.assignment.generation + 1, replicas=replicas, jobs=jobs or {})
 
     def replaced(self) -> None:
-        """Another orchestrator takes over, which knows no node yet."""
+        """Another orchestrator takes over. It does not know any node yet."""
         self.term += 1
         self.known = False
         self.assignment = self.assignment.model_copy(update={"term": self.term, "generation": 1})
 
     async def call(self, method, url, *, headers, body=None, limit_s) -> HttpResponse:
-        if self.away:
+        if self.unreachable:
             self.refused += 1
             raise NoResponse("connection refused")
         if headers["authorization"] != "Bearer secret":
-            return said(401, error="wrong token")
+            return answer(401, error="wrong token")
         if self.answers is not None:
-            return said(self.answers, error="not now")
+            return answer(self.answers, error="not now")
         split = urlsplit(url)
         if split.path == "/v1/nodes":
             assert headers["x-holdfast-node"] == "n1"
             self.registrations.append(Registration.model_validate_json(body))
             self.known = True
-            return said(200, term=self.term, generation=0, every_s=0.05, acknowledged=self.acknowledged)
+            return answer(200, term=self.term, generation=0, every_s=0.05, acknowledged=self.acknowledged)
         if not self.known:
-            return said(409, error="not registered")
+            return answer(409, error="not registered")
         if split.path.endswith("/beat"):
             return self.beaten(Beat.model_validate_json(body))
         query = parse_qs(split.query)
@@ -70,9 +70,9 @@ class Orchestrator:
 
     def beaten(self, beat: Beat) -> HttpResponse:
         if beat.term != self.term:
-            return said(409, error=f"term {self.term} now")
+            return answer(409, error=f"term {self.term} now")
         if self.recovering and beat.reports:
-            return said(503, error="recovering")
+            return answer(503, error="recovering")
         self.beats.append(beat)
         self.reports += [report for report in beat.reports if report.number > self.acknowledged]
         self.acknowledged = max([self.acknowledged, *(report.number for report in beat.reports)])
@@ -85,17 +85,17 @@ class Orchestrator:
     async def held(self, term: int, generation: int) -> HttpResponse:
         while not self.known or (self.assignment.term, self.assignment.generation) <= (term, generation):
             await asyncio.sleep(0.01)
-            if self.away or not self.known:
+            if self.unreachable or not self.known:
                 raise NoResponse("connection reset")
         return HttpResponse(200, self.assignment.model_dump_json().encode())
 
 
-def said(status: int, **document: object) -> HttpResponse:
+def answer(status: int, **document: object) -> HttpResponse:
     return HttpResponse(status, json.dumps(document).encode())
 
 
 class Bench:
-    """One controller with a light host, and the orchestrator that it talks to."""
+    """One controller with a light host, and its orchestrator."""
 
     def __init__(self, work: Path) -> None:
         self.work = work
@@ -106,21 +106,21 @@ class Bench:
         self.token = "secret"
         self.hung_after_s = 60.0
 
-    def play(self, story: Callable[["Bench"], object], *, host: object = None) -> None:
-        """Run the controller while a story, an async function of this bench, plays."""
+    def play(self, scenario: Callable[["Bench"], object], *, host: object = None) -> None:
+        """Run the controller during a scenario, which is an async function of this bench."""
 
-        async def scene() -> None:
+        async def run() -> None:
             self.controller = self.made(host)
             stop = asyncio.Event()
             self.running = asyncio.create_task(self.controller.run(stop))
             try:
                 async with asyncio.timeout(20):
-                    await story(self)  # type: ignore[misc]
+                    await scenario(self)  # type: ignore[misc]
             finally:
                 stop.set()
                 await asyncio.wait_for(self.running, 20)
 
-        asyncio.run(scene())
+        asyncio.run(run())
         self.controller.reports.close()
 
     def made(self, host: object = None) -> NodeController:
@@ -139,7 +139,7 @@ class Bench:
         while not condition():
             await asyncio.sleep(0.01)
 
-    def told(self) -> list[tuple[str, int, str]]:
+    def reported(self) -> list[tuple[str, int, str]]:
         return [(report.key, report.incarnation, report.state) for report in self.orchestrator.reports]
 
 

@@ -1,4 +1,4 @@
-"""The agents of a node as real processes: started, started again, told of changes, stopped, and found by the next controller."""
+"""The prediction agents of a node as real processes: start, restart, change, stop, and adoption by the next controller."""
 
 import asyncio
 import os
@@ -32,9 +32,9 @@ def assignment(*tasks, revision=0):
 
 @pytest.fixture
 def play(tmp_path):
-    """Run a story, an async function of a maker of agents, and end all processes after it."""
+    """Run a scenario, which is an async function of a factory of agents, and end all processes after it."""
 
-    def run(story):
+    def run(scenario):
         made = []
 
         def make(*, loads_s=0.0, monotonic=time.monotonic, **more):
@@ -45,7 +45,7 @@ def play(tmp_path):
         async def scene():
             try:
                 async with asyncio.timeout(120):
-                    await story(make)
+                    await scenario(make)
             finally:
                 for agents in reversed(made):  # the first one last: the processes are its children
                     await agents.stop()
@@ -73,8 +73,8 @@ def heard(agents, task):
     return next((s.status.about for s in agents.statuses() if s.key == f"1:{task}" and s.alive and s.status is not None), None)
 
 
-def test_each_agent_is_a_process_that_sees_its_own_job_and_one_that_dies_is_started_again_alone(play, tmp_path):
-    async def story(make):
+def test_dead_agent_restarts_without_affecting_the_others(play, tmp_path):
+    async def scenario(make):
         agents = make()
         agents.assign(assignment("a/0", "b/0"))
         about = await until(agents, lambda: heard(agents, "b/0") and heard(agents, "a/0"))
@@ -86,11 +86,11 @@ def test_each_agent_is_a_process_that_sees_its_own_job_and_one_that_dies_is_star
         assert pids(tmp_path)["1-b%2F0"] == before["1-b%2F0"]
         assert [status.starts for status in agents.statuses()] == [2, 1]
 
-    play(story)
+    play(scenario)
 
 
-def test_an_agent_that_hangs_is_killed_and_started_again(play, tmp_path):
-    async def story(make):
+def test_hung_agent_is_killed_and_restarted(play, tmp_path):
+    async def scenario(make):
         later_s = 0.0  # time flies while it is stopped: nobody else is silent for so long, however busy the machine
         agents = make(hung_after_s=30.0, monotonic=lambda: time.monotonic() + later_s)
         agents.assign(assignment("a/0"))
@@ -106,21 +106,21 @@ def test_an_agent_that_hangs_is_killed_and_started_again(play, tmp_path):
 
         await until(agents, again)
 
-    play(story)
+    play(scenario)
 
 
-def test_an_agent_that_takes_long_until_its_first_word_is_not_taken_for_hung(play):
-    async def story(make):
+def test_agent_without_a_first_beat_is_not_hung(play):
+    async def scenario(make):
         agents = make(hung_after_s=0.2, loads_s=1.5)
         agents.assign(assignment("a/0"))
         await until(agents, lambda: heard(agents, "a/0"))
         assert [status.starts for status in agents.statuses()] == [1]
 
-    play(story)
+    play(scenario)
 
 
-def test_a_change_is_heard_and_what_is_no_longer_wanted_is_stopped(play, tmp_path):
-    async def story(make):
+def test_agents_follow_a_changed_assignment(play, tmp_path):
+    async def scenario(make):
         agents = make()
         agents.assign(assignment("a/0", "b/0"))
         await until(agents, lambda: heard(agents, "a/0") and heard(agents, "b/0"))
@@ -128,11 +128,11 @@ def test_a_change_is_heard_and_what_is_no_longer_wanted_is_stopped(play, tmp_pat
         await until(agents, lambda: (heard(agents, "a/0") or {}).get("revision") == 3)
         await until(agents, lambda: sorted(pids(tmp_path)) == ["1-a%2F0"])
 
-    play(story)
+    play(scenario)
 
 
-def test_another_controller_finds_living_agents_and_ends_those_that_are_not_wanted(play, tmp_path):
-    async def story(make):
+def test_next_controller_adopts_agents_and_stops_unassigned_ones(play, tmp_path):
+    async def scenario(make):
         first = make()
         first.assign(assignment("a/0", "b/0"))
         await until(first, lambda: heard(first, "a/0") and heard(first, "b/0"))
@@ -143,4 +143,4 @@ def test_another_controller_finds_living_agents_and_ends_those_that_are_not_want
         await until(second, lambda: list(pids(tmp_path)) == ["1-a%2F0"])
         assert pids(tmp_path)["1-a%2F0"] == before["1-a%2F0"]
 
-    play(story)
+    play(scenario)

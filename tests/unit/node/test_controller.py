@@ -20,35 +20,35 @@ def again(replica: AssignedReplica, incarnation: int) -> AssignedReplica:
     return replica.model_copy(update={"incarnation": incarnation})
 
 
-def test_a_replica_is_started_once_and_every_state_is_reported_in_order(bench):
-    async def story(bench):
+def test_replica_starts_once_and_reports_states_in_order(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: bench.told()[-1:] == [(A.key, 1, "running")])
+        await bench.until(lambda: bench.reported()[-1:] == [(A.key, 1, "running")])
         bench.orchestrator.assign()
-        await bench.until(lambda: bench.told()[-1:] == [(A.key, 1, "stopped")])
+        await bench.until(lambda: bench.reported()[-1:] == [(A.key, 1, "stopped")])
 
-    bench.play(story)
-    assert [state for _, _, state in bench.told()] == ["starting", "running", "stopped"]
+    bench.play(scenario)
+    assert [state for _, _, state in bench.reported()] == ["starting", "running", "stopped"]
     assert bench.starts == [(A.key, 1)]
 
 
-def test_reports_made_while_the_orchestrator_is_away_arrive_in_order_when_it_is_back(bench):
-    async def story(bench):
+def test_reports_arrive_in_order_after_an_outage(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A, B)
-        await bench.until(lambda: len(bench.told()) == 4)
-        bench.orchestrator.away = True
+        await bench.until(lambda: len(bench.reported()) == 4)
+        bench.orchestrator.unreachable = True
         bench.host.fail((A.key,), "first")
         await bench.until(lambda: len(bench.controller.reports) == 1)
         bench.host.fail((B.key,), "second")
         await bench.until(lambda: len(bench.controller.reports) == 2)
         bench.orchestrator.replaced()
-        bench.orchestrator.away, bench.orchestrator.recovering = False, True
+        bench.orchestrator.unreachable, bench.orchestrator.recovering = False, True
         await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
         assert len(bench.controller.reports) == 2
         bench.orchestrator.recovering = False
-        await bench.until(lambda: len(bench.told()) == 6)
+        await bench.until(lambda: len(bench.reported()) == 6)
 
-    bench.play(story)
+    bench.play(scenario)
     assert [(r.key, r.state, r.error) for r in bench.orchestrator.reports[4:6]] == [
         (A.key, "failed", "first"),
         (B.key, "failed", "second"),
@@ -57,7 +57,7 @@ def test_reports_made_while_the_orchestrator_is_away_arrive_in_order_when_it_is_
     assert {(r.key, r.state) for r in back.replicas} == {(A.key, "failed"), (B.key, "failed")}
 
 
-def test_a_new_orchestrator_is_told_of_the_agents_with_the_registration(bench):
+def test_registration_includes_the_agents(bench):
     class Agents:
         def statuses(self):
             return (AgentStatus(key="1:a/0", alive=True, revision=3, orders={"lead_s": 0.1}),)
@@ -71,106 +71,106 @@ def test_a_new_orchestrator_is_told_of_the_agents_with_the_registration(bench):
         async def stop(self):
             pass
 
-    async def story(bench):
+    async def scenario(bench):
         await bench.until(lambda: bench.orchestrator.registrations)
         bench.controller.agents = Agents()
         bench.orchestrator.replaced()
         await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
 
-    bench.play(story)
+    bench.play(scenario)
     (agent,) = bench.orchestrator.registrations[-1].agents
     assert (agent.key, agent.revision, agent.orders) == ("1:a/0", 3, {"lead_s": 0.1})
 
 
-def test_a_new_orchestrator_is_told_of_the_pe_host_with_the_registration(bench):
-    async def story(bench):
+def test_registration_includes_the_pe_host(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.orchestrator.replaced()
         await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
 
-    bench.play(story)
+    bench.play(scenario)
     back = bench.orchestrator.registrations[-1]
     assert (back.process.pid, back.process.ready, back.process.replicas) == (os.getpid(), True, ())
     assert [replica.key for replica in back.replicas] == [A.key]
 
 
-def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench):
-    async def story(bench):
+def test_report_is_sent_again_after_a_lost_answer_and_counts_once(bench):
+    async def scenario(bench):
         bench.orchestrator.lose_answers = 3
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told() and not len(bench.controller.reports))
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported() and not len(bench.controller.reports))
 
-    bench.play(story)
-    assert bench.told()[:2] == [(A.key, 1, "starting"), (A.key, 1, "running")]
+    bench.play(scenario)
+    assert bench.reported()[:2] == [(A.key, 1, "starting"), (A.key, 1, "running")]
     numbers = [report.number for report in bench.orchestrator.reports]
     assert numbers == sorted(set(numbers))
 
 
-def test_a_failed_replica_is_started_anew_by_a_higher_incarnation_only(bench):
-    async def story(bench):
+def test_failed_replica_restarts_only_with_a_higher_incarnation(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.host.fail((A.key,), "broken")
-        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        await bench.until(lambda: (A.key, 1, "failed") in bench.reported())
         bench.orchestrator.assign(A, B)
-        await bench.until(lambda: (B.key, 1, "running") in bench.told())
+        await bench.until(lambda: (B.key, 1, "running") in bench.reported())
         assert bench.starts == [(A.key, 1), (B.key, 1)]
         bench.orchestrator.assign(again(A, 2), B)
-        await bench.until(lambda: (A.key, 2, "running") in bench.told())
+        await bench.until(lambda: (A.key, 2, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
     assert bench.starts == [(A.key, 1), (B.key, 1), (A.key, 2)]
 
 
-def test_a_finished_replica_stays_finished_when_another_orchestrator_asks_for_it_again(bench):
-    async def story(bench):
+def test_finished_replica_stays_finished_under_a_new_orchestrator(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A, jobs={1: {"pes": {"a": {"lives_s": 0.1}}}})
-        await bench.until(lambda: (A.key, 1, "finished") in bench.told())
+        await bench.until(lambda: (A.key, 1, "finished") in bench.reported())
         bench.orchestrator.replaced()
         await bench.until(lambda: bench.controller.assignment.term == 2)
         assert [(r.key, r.state) for r in bench.orchestrator.registrations[-1].replicas] == [(A.key, "finished")]
 
-    bench.play(story)
+    bench.play(scenario)
     assert bench.starts == [(A.key, 1)]
 
 
-def test_inactive_replicas_are_idle_and_wake_when_told(bench):
-    async def story(bench):
+def test_inactive_replica_is_idle_until_activated(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A.model_copy(update={"active": False}))
-        await bench.until(lambda: (A.key, 1, "idle") in bench.told())
+        await bench.until(lambda: (A.key, 1, "idle") in bench.reported())
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
     assert bench.starts == [(A.key, 1)]
 
 
-def test_an_assignment_of_an_older_term_is_not_carried_out(bench):
-    async def story(bench):
+def test_assignment_of_an_older_term_is_ignored(bench):
+    async def scenario(bench):
         bench.orchestrator.replaced()
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.orchestrator.term = 1
         bench.orchestrator.known = False
         await bench.until(lambda: any("already obeyed term 2" in line for line in bench.log))
         assert bench.controller.assignment.replicas == (A,)
 
-    bench.play(story)
+    bench.play(scenario)
 
 
-def test_a_node_that_is_stopped_says_what_became_of_its_replicas(bench):
-    async def story(bench):
+def test_stopped_node_reports_its_replicas_as_failed(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
     last = bench.orchestrator.reports[-1]
     assert (last.key, last.state, last.error) == (A.key, "failed", "node n1 was stopped")
 
 
 class Silent(InnerHost):
-    """A host that lives and, once it is hung, beats no more until it is stopped."""
+    """A host that lives and, once it hangs, does not beat until it is stopped."""
 
     hung = False
 
@@ -188,26 +188,26 @@ class Silent(InnerHost):
                 await super().changed()
 
 
-def test_a_host_that_is_silent_for_too_long_is_killed_and_what_it_had_has_failed(bench):
+def test_silent_host_is_killed_and_its_replicas_fail(bench):
     bench.host = Silent(lambda assigned: bench.starts.append((assigned.key, assigned.incarnation)))
     bench.hung_after_s = 0.3
 
-    async def story(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.host.hung = True
-        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        await bench.until(lambda: (A.key, 1, "failed") in bench.reported())
         bench.orchestrator.assign(again(A, 2))
-        await bench.until(lambda: (A.key, 2, "running") in bench.told())
+        await bench.until(lambda: (A.key, 2, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
     (error,) = [r.error for r in bench.orchestrator.reports if (r.incarnation, r.state) == (1, "failed")]
     assert re.fullmatch(r"the PE host was silent for \d s and was killed", error)
     assert bench.starts == [(A.key, 1), (A.key, 2)]
 
 
 class LeftBehind(InnerHost):
-    """A host that was gone before its controller came, and whose last words are still there."""
+    """A host that died before its controller started and left its last status."""
 
     left = HostStatus(pid=1, started_s=0.0, beat_s=1.0, error="there was no Java")
 
@@ -215,7 +215,7 @@ class LeftBehind(InnerHost):
         return super().status() or self.left
 
 
-def test_a_host_that_was_gone_when_its_controller_came_is_no_death_and_the_next_is_started_at_once(bench):
+def test_host_dead_before_the_controller_started_restarts_at_once(bench):
     async def assigned(bench):
         bench.orchestrator.assign(A)
         await bench.until(lambda: bench.controller.assignment.replicas == (A,))
@@ -223,45 +223,45 @@ def test_a_host_that_was_gone_when_its_controller_came_is_no_death_and_the_next_
     bench.play(assigned, host=Unable(lambda assigned: None))
 
     async def back(bench):
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
-        assert [state for _, _, state in bench.told()] == ["starting", "running"]
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
+        assert [state for _, _, state in bench.reported()] == ["starting", "running"]
 
     bench.log.clear()
     bench.play(back, host=LeftBehind(lambda assigned: None))
     assert [line for line in bench.log if "starting it again" in line] == []
 
 
-def test_a_node_with_a_wrong_token_ends_with_what_the_orchestrator_said(bench):
+def test_wrong_token_ends_the_node_with_the_orchestrators_error(bench):
     bench.token = "guess"
 
-    async def story(bench):
+    async def scenario(bench):
         await bench.until(lambda: bench.running.done())
 
     with pytest.raises(CallRefused, match=r"answered 401: wrong token"):
-        bench.play(story)
+        bench.play(scenario)
 
 
-def test_the_log_tells_once_that_the_orchestrator_is_away(bench):
-    async def story(bench):
+def test_unreachable_orchestrator_is_logged_once(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
-        bench.orchestrator.away = True
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
+        bench.orchestrator.unreachable = True
         await bench.until(lambda: bench.orchestrator.refused >= 3)
-        bench.orchestrator.away = False
+        bench.orchestrator.unreachable = False
         tries = len(bench.orchestrator.registrations)
         await bench.until(lambda: len(bench.orchestrator.registrations) > tries)
 
-    bench.play(story)
+    bench.play(scenario)
     assert sum("is unreachable" in line for line in bench.log) == 1
 
 
 @pytest.mark.parametrize("status", [401, 422, 500, 502])
-def test_a_controller_that_was_killed_and_is_refused_when_it_is_back_leaves_its_pes_alone(bench, status):
-    async def story(bench):
+def test_refused_registration_after_a_restart_leaves_pes_alone(bench, status):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
 
     async def back(bench):
         bench.orchestrator.answers = status
@@ -273,22 +273,22 @@ def test_a_controller_that_was_killed_and_is_refused_when_it_is_back_leaves_its_
     bench.play(back, host=InnerHost(lambda assigned: None))
 
 
-def test_a_controller_waits_while_another_one_is_its_node(bench):
-    async def story(bench):
+def test_controller_waits_while_its_name_is_taken(bench):
+    async def scenario(bench):
         bench.orchestrator.answers = 409
         await bench.until(lambda: any("answered 409" in line for line in bench.log))
         assert not bench.running.done()
         bench.orchestrator.answers = None
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         owner = bench.controller.reports.owner
         assert len(owner) == 32
         assert {message.controller for message in (*bench.orchestrator.registrations, *bench.orchestrator.beats)} == {owner}
 
-    bench.play(story)
+    bench.play(scenario)
 
 
-def test_a_full_disk_costs_a_controller_nothing_but_time(bench, monkeypatch):
+def test_controller_survives_a_full_disk(bench, monkeypatch):
     monkeypatch.setattr("holdfast.node.controller.RETRY_MAX_S", 0.1)
     assign, full = bench.host.assign, [False]
 
@@ -299,19 +299,19 @@ def test_a_full_disk_costs_a_controller_nothing_but_time(bench, monkeypatch):
 
     bench.host.assign = assigned
 
-    async def story(bench):
+    async def scenario(bench):
         await bench.until(bench.host.alive)
         full[0] = True
         bench.orchestrator.assign(A)
         await bench.until(lambda: any("cannot store the assignment" in line for line in bench.log))
         full[0] = False
-        bench.orchestrator.assign(A)  # as after any registration: the generation has grown
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.orchestrator.assign(A)  # the generation has grown, as after any registration
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
 
-    bench.play(story)
+    bench.play(scenario)
 
 
-def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_ends(bench, monkeypatch):
+def test_storage_error_is_logged_once_and_a_removed_folder_ends_the_node(bench, monkeypatch):
     monkeypatch.setattr("holdfast.node.controller.RETRY_MAX_S", 0.01)
     tries = []
 
@@ -319,7 +319,7 @@ def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_e
         tries.append(assignment)
         raise FileNotFoundError(2, "No such file or directory")
 
-    async def story(bench):
+    async def scenario(bench):
         await bench.until(bench.host.alive)
         bench.host.assign = assigned
         for number in range(4):
@@ -331,24 +331,24 @@ def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_e
         await asyncio.wait([bench.running])
 
     with pytest.raises(HoldfastError, match="the --work folder of node n1 was removed, and its PE host ends; start the node again"):
-        bench.play(story)
+        bench.play(scenario)
     bench.controller.reports.close()
 
 
-def test_a_node_that_is_stopped_soon_after_a_recovery_still_says_what_became_of_its_replicas(bench):
-    async def story(bench):
+def test_node_stopped_soon_after_a_recovery_still_reports_its_replicas(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.orchestrator.recovering = True
         bench.host.fail((A.key,), "broken")
         await bench.until(lambda: any("answered 503" in line for line in bench.log))
         bench.orchestrator.recovering = False
-        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        await bench.until(lambda: (A.key, 1, "failed") in bench.reported())
         bench.orchestrator.assign(A, B)
-        await bench.until(lambda: (B.key, 1, "running") in bench.told())
+        await bench.until(lambda: (B.key, 1, "running") in bench.reported())
 
-    bench.play(story)
-    assert (B.key, 1, "failed") in bench.told()
+    bench.play(scenario)
+    assert (B.key, 1, "failed") in bench.reported()
 
 
 class Unable(InnerHost):
@@ -364,19 +364,19 @@ class Unable(InnerHost):
         await asyncio.sleep(0.01)
 
 
-def test_a_node_whose_host_cannot_start_says_which_assignment_nothing_runs_of(bench):
-    async def story(bench):
+def test_beat_names_the_assignment_of_which_nothing_runs(bench):
+    async def scenario(bench):
         bench.orchestrator.assign()
         await bench.until(lambda: any(beat.unhosted == 1 for beat in bench.orchestrator.beats))
         bench.orchestrator.replaced()
         await bench.until(lambda: bench.orchestrator.beats[-1].term == 2 and bench.orchestrator.beats[-1].unhosted == 1)
 
-    bench.play(story, host=Unable(lambda assigned: None))
+    bench.play(scenario, host=Unable(lambda assigned: None))
     assert all(beat.host is None for beat in bench.orchestrator.beats)
 
 
 class Gone(Unable):
-    """A host that has said why it ended, before it was ready or later, and is not back yet."""
+    """A host that reported why it ended and has not started again."""
 
     def __init__(self, *, ready):
         super().__init__(lambda assigned: None)
@@ -389,25 +389,25 @@ class Gone(Unable):
 
 
 @pytest.mark.parametrize(("ready", "told"), [(False, ["failed"]), (True, [])])
-def test_what_waits_for_a_host_has_failed_only_where_it_could_not_start(bench, ready, told):
+def test_waiting_replicas_fail_only_if_the_host_could_not_start(bench, ready, told):
     host = Gone(ready=ready)
 
-    async def story(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
         await bench.until(lambda: any(beat.unhosted == 1 for beat in bench.orchestrator.beats))
         looks = host.looks
-        await bench.until(lambda: host.looks > looks + 10 and len(bench.told()) >= len(told))
-        assert [state for _, _, state in bench.told()] == told
+        await bench.until(lambda: host.looks > looks + 10 and len(bench.reported()) >= len(told))
+        assert [state for _, _, state in bench.reported()] == told
 
-    bench.play(story, host=host)
+    bench.play(scenario, host=host)
 
 
-def test_a_node_whose_host_lives_leaves_it_to_that_to_say_what_it_has(bench):
-    async def story(bench):
+def test_beat_of_a_living_host_leaves_unhosted_empty(bench):
+    async def scenario(bench):
         await bench.until(bench.host.alive)
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         assert bench.orchestrator.beats[-1].host is not None
         assert bench.orchestrator.beats[-1].unhosted is None
 
-    bench.play(story)
+    bench.play(scenario)

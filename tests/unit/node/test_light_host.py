@@ -1,4 +1,4 @@
-"""Light PEs in time."""
+"""Light replicas over time."""
 
 import threading
 
@@ -24,7 +24,7 @@ def states(light: LightPes, now_s: float) -> list[str]:
     return [status.state for status in light.statuses(now_s)]
 
 
-def test_a_replica_starts_runs_counts_and_finishes():
+def test_replica_starts_runs_counts_and_finishes():
     light, _ = pes()
     light.apply(asked(A, lives_s=3), 0.0)
     assert states(light, 0.0) == ["starting"]
@@ -33,7 +33,7 @@ def test_a_replica_starts_runs_counts_and_finishes():
     assert states(light, 4.0) == ["finished"]
 
 
-def test_a_replica_starts_only_after_it_has_been_told_and_once():
+def test_replica_starts_once_and_after_it_was_reported():
     light, starts = pes()
     light.apply(asked(A), 0.0)
     assert starts == []
@@ -46,14 +46,14 @@ def test_a_replica_starts_only_after_it_has_been_told_and_once():
     assert starts == [(A.key, 1), (A.key, 2)]
 
 
-def test_a_lower_incarnation_leaves_the_replica_alone():
+def test_lower_incarnation_leaves_the_replica_alone():
     light, _ = pes()
     light.apply(asked(A.model_copy(update={"incarnation": 3})), 0.0)
     light.apply(asked(A), 1.0)
     assert [status.incarnation for status in light.statuses(1.0)] == [3]
 
 
-def test_an_idle_replica_does_not_count():
+def test_idle_replica_does_not_count():
     light, _ = pes()
     light.apply(asked(IDLE), 0.0)
     assert states(light, 5.0) == ["idle"]
@@ -63,7 +63,7 @@ def test_an_idle_replica_does_not_count():
     assert light.statuses(7.5)[0].live == 2
 
 
-def test_a_replica_told_to_fail_says_why_and_stays_failed():
+def test_replica_fails_on_request_with_its_error():
     light, _ = pes()
     light.apply(asked(A), 0.0)
     light.fail((A.key, "9:none/0.0"), "broken", 1.0)
@@ -73,7 +73,7 @@ def test_a_replica_told_to_fail_says_why_and_stays_failed():
     assert states(light, 10.0) == ["failed"]
 
 
-def test_the_next_change_is_known_in_advance():
+def test_time_of_the_next_change_is_known():
     light, _ = pes()
     assert light.due_s() is None
     light.apply(asked(A, lives_s=3), 10.0)
@@ -83,7 +83,7 @@ def test_the_next_change_is_known_in_advance():
     assert light.due_s() == first + 3
 
 
-def test_a_host_outlives_a_full_disk_and_then_says_all_there_is(tmp_path, monkeypatch):
+def test_host_survives_a_full_disk_and_reports_afterwards(tmp_path, monkeypatch):
     host, refused = LightHost(tmp_path), []
     write_assignment(tmp_path, Assignment(term=1, generation=1, replicas=(A,)))
 

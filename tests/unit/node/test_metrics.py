@@ -11,12 +11,12 @@ from holdfast.protocol.messages import AssignedReplica
 A = AssignedReplica(job=1, pe="vwap", task=0, replica=1)
 
 
-def test_metrics_tell_how_replicas_and_host_are_doing(bench):
+def test_metrics_show_replicas_and_host(bench):
     found = {}
 
-    async def story(bench):
+    async def scenario(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         address = serve_metrics(bench.controller, 0)
         async with httpx.AsyncClient() as http:
             text = (await http.get(address)).text
@@ -24,7 +24,7 @@ def test_metrics_tell_how_replicas_and_host_are_doing(bench):
             for sample in family.samples:
                 found[(sample.name, tuple(sorted(sample.labels.items())))] = sample.value
 
-    bench.play(story)
+    bench.play(scenario)
     replica = (("job", "1"), ("pe", "vwap"), ("replica", "1"), ("task", "0"))
     assert found[("holdfast_host_alive", ())] == 1
     assert found[("holdfast_host_ready", ())] == 1
@@ -36,10 +36,10 @@ def test_metrics_tell_how_replicas_and_host_are_doing(bench):
     assert not any(name == "holdfast_replica_rows_per_second" for name, _ in found)
 
 
-def test_a_port_that_is_taken_is_told(bench):
-    async def story(bench):
+def test_occupied_metrics_port_is_reported(bench):
+    async def scenario(bench):
         port = int(serve_metrics(bench.controller, 0).rsplit(":", 1)[1].split("/")[0])
         with pytest.raises(HoldfastError, match=rf"metrics cannot be served on port {port}: .*; give another --metrics-port"):
             serve_metrics(bench.controller, port)
 
-    bench.play(story)
+    bench.play(scenario)

@@ -1,4 +1,4 @@
-"""When a PE host may run something that the newest assignment leaves out, and what it is told by."""
+"""The process of a PE host: when it has begun to run replicas, and its pid file."""
 
 import asyncio
 import fcntl
@@ -14,7 +14,7 @@ HAS = (ReplicaStatus(key="1:a/0.0", incarnation=1, state="starting"),)
 
 
 @pytest.mark.parametrize(
-    ("said", "begun"),
+    ("status", "begun"),
     [
         (None, True),
         ({"beat_s": 99.0}, True),
@@ -22,9 +22,9 @@ HAS = (ReplicaStatus(key="1:a/0.0", incarnation=1, state="starting"),)
         ({"beat_s": 101.0, "ready": True}, True),
         ({"beat_s": 101.0, "replicas": HAS}, True),
     ],
-    ids=["it has said nothing", "it spoke before", "it is not ready", "it is ready", "it has some"],
+    ids=["no status", "older status", "not ready", "ready", "has replicas"],
 )
-def test_a_living_host_has_begun_unless_it_said_after_the_newest_assignment_that_it_is_not_ready(tmp_path, said, begun):
+def test_host_has_begun_unless_a_newer_status_is_not_ready(tmp_path, status, begun):
     now = [90.0]
     host = HostProcess(tmp_path, ("true",), log=lambda text: None, clock=lambda: now[0])
     with ExitStack() as living:
@@ -32,14 +32,14 @@ def test_a_living_host_has_begun_unless_it_said_after_the_newest_assignment_that
         fcntl.flock(lock, fcntl.LOCK_EX)
         now[0] = 100.0
         host.assign(Assignment(term=1, generation=2))
-        if said is not None:
-            write_status(tmp_path, HostStatus(pid=1, started_s=0, **said))
+        if status is not None:
+            write_status(tmp_path, HostStatus(pid=1, started_s=0, **status))
         assert host.has_begun() is begun
     assert not host.has_begun(), "a dead one runs nothing"
 
 
 @pytest.mark.parametrize("left", [b"", b"\0\0\0\0\0\0\0\0", b"\xb2 1\n"])
-def test_what_a_power_failure_made_of_the_number_of_a_host_keeps_no_other_from_starting(tmp_path, left):
+def test_corrupt_pid_file_does_not_prevent_a_start(tmp_path, left):
     (tmp_path / PID).write_bytes(left)
     host = HostProcess(tmp_path, ("sleep", "600"), log=lambda text: None)
     host.start(Assignment())

@@ -28,13 +28,13 @@ serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), Path(sys
 """
 
 
-def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_one_takes_it_up(tmp_path, monkeypatch):
+def test_failed_controller_logs_its_host_and_the_next_adopts_it(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", BROKEN, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
     left = living_host(tmp_path)
     found = []
 
     async def look(controller: NodeController) -> None:
-        found.append(living_host(tmp_path) if controller.host.alive() else None)  # its end is that of the node, in good order
+        found.append(living_host(tmp_path) if controller.host.alive() else None)  # the host ends with its node
 
     monkeypatch.setattr(NodeController, "_keep_registered", look)
     serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), tmp_path, orchestrator=str(tmp_path))
@@ -48,12 +48,12 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
     ) in done.stderr
 
 
-def test_a_folder_that_another_controller_has_and_a_disk_that_is_full_are_told(tmp_path):
+def test_locked_folder_and_full_disk_are_reported(tmp_path):
     offered = NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light")
     with _locked(tmp_path), pytest.raises(HoldfastError, match=r"another node controller runs in '.*'; give this node another"):
         serve_node(offered, tmp_path, orchestrator=str(tmp_path))
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))  # every write fails, as it does where there is no room
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))  # every write fails, as on a full disk
     try:
         with pytest.raises(HoldfastError, match=r"' cannot be written: File too large; make room, or give a --work folder"):
             serve_node(offered, tmp_path / "full", orchestrator=str(tmp_path))

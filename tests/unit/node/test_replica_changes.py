@@ -1,4 +1,4 @@
-"""What changed on a node, as a pure function."""
+"""The pure functions that find the changes of a node's replicas."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,50 +26,50 @@ def says(*replicas: tuple[AssignedReplica, str], generation: int = 1) -> HostSta
     )
 
 
-def test_only_news_are_changes():
+def test_unchanged_state_is_no_change():
     known = {A.key: KnownReplica(1, "assigned"), B.key: KnownReplica(1, "running")}
     status = says((A, "starting"), (B, "running"))
     assert list(changes_in_status(known, asked(A, B), status)) == [ReplicaChange(A.key, 1, "starting")]
 
 
-def test_what_has_ended_stays_ended_in_its_incarnation():
+def test_ended_replica_stays_ended_in_its_incarnation():
     known = {A.key: KnownReplica(1, "failed")}
     assert list(changes_in_status(known, asked(A), says((A, "running")))) == []
 
 
-def test_what_an_earlier_incarnation_says_does_not_count():
+def test_status_of_an_earlier_incarnation_is_ignored():
     known = {A.key: KnownReplica(2, "assigned")}
     assert list(changes_in_status(known, asked(A), says((A, "failed")))) == []
 
 
-def test_a_replica_counts_as_stopped_once_the_host_has_carried_out_the_assignment_without_it():
+def test_replica_is_stopped_once_the_host_applied_the_assignment_without_it():
     known = {A.key: KnownReplica(1, "running")}
     assert list(changes_in_status(known, asked(generation=2), says(generation=1))) == []
     assert list(changes_in_status(known, asked(generation=2), says((A, "running"), generation=2))) == []
     assert list(changes_in_status(known, asked(generation=2), says(generation=2))) == [ReplicaChange(A.key, 1, "stopped")]
 
 
-def test_a_replica_that_its_host_no_longer_has_has_failed():
+def test_assigned_replica_missing_from_the_status_has_failed():
     known = {A.key: KnownReplica(1, "running"), B.key: KnownReplica(1, "assigned")}
     assert list(changes_in_status(known, asked(A, B), says())) == [
         ReplicaChange(A.key, 1, "failed", "its PE host no longer has it")
     ]
 
 
-def test_a_dead_host_takes_with_it_what_it_had_and_what_was_never_seen_waits_for_the_next():
+def test_dead_host_fails_its_replicas_but_not_those_never_started():
     known = {A.key: KnownReplica(1, "running"), B.key: KnownReplica(1, "assigned")}
     assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="killed")) == [ReplicaChange(A.key, 1, "failed", "killed")]
     assert list(fail_replicas_of_dead_host(known, asked(B), cause="killed")) == [ReplicaChange(A.key, 1, "stopped")]
 
 
-def test_where_no_host_can_start_all_that_waits_fails():
+def test_waiting_replicas_fail_if_no_host_can_start():
     known = {A.key: KnownReplica(1, "assigned"), B.key: KnownReplica(1, "finished")}
     assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="no Java", cannot_start=True)) == [
         ReplicaChange(A.key, 1, "failed", "no Java")
     ]
 
 
-def test_a_host_is_not_shown_what_has_ended():
+def test_host_does_not_see_ended_replicas():
     known = {A.key: KnownReplica(1, "failed"), B.key: KnownReplica(1, "running")}
     assert runnable_assignment(asked(A, B), known).replicas == (B,)
     anew = A.model_copy(update={"incarnation": 2})
@@ -80,7 +80,7 @@ STATES = ("starting", "running", "idle", "finished", "failed")
 
 
 @given(st.lists(st.tuples(st.sampled_from(STATES), st.booleans()), max_size=12))
-def test_a_replica_is_reported_to_end_at_most_once_per_incarnation_and_never_shown_to_a_host_after(steps):
+def test_replica_ends_at_most_once_per_incarnation(steps):
     known = {A.key: KnownReplica(1, "assigned")}
     reported = []
     for state, dies in steps:

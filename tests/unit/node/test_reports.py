@@ -26,7 +26,7 @@ def numbers(reports: Reports) -> list[int]:
     return [report.number for report in reports.waiting(10**6)]
 
 
-def test_reports_outlive_the_process_and_stay_in_order(tmp_path):
+def test_reports_survive_the_process_in_order(tmp_path):
     reports = opened(tmp_path)
     reports.record([ReplicaChange("1:a/0.0", 1, "starting"), ReplicaChange("1:b/0.0", 1, "starting")])
     reports.record([ReplicaChange("1:a/0.0", 1, "failed", "broken")])
@@ -40,7 +40,7 @@ def test_reports_outlive_the_process_and_stay_in_order(tmp_path):
     assert again.known == {"1:a/0.0": KnownReplica(1, "failed", "broken"), "1:b/0.0": KnownReplica(1, "starting")}
 
 
-def test_what_was_acknowledged_is_gone_and_numbers_go_on(tmp_path):
+def test_acknowledged_reports_are_dropped_and_numbers_continue(tmp_path):
     reports = opened(tmp_path)
     reports.record([ReplicaChange("1:a/0.0", 1, "starting"), ReplicaChange("1:a/0.0", 1, "running")])
     first, second = numbers(reports)
@@ -54,7 +54,7 @@ def test_what_was_acknowledged_is_gone_and_numbers_go_on(tmp_path):
     assert numbers(again) == [second + 1]
 
 
-def test_a_node_that_lost_its_folder_gives_out_higher_numbers_than_before(tmp_path):
+def test_new_file_starts_with_higher_numbers(tmp_path):
     before = Reports(tmp_path / "before.db", clock=lambda: 1000.0)
     before.record([ReplicaChange("1:a/0.0", 1, "starting")] * 500)
     after = Reports(tmp_path / "after.db", clock=lambda: 1001.0)
@@ -62,14 +62,14 @@ def test_a_node_that_lost_its_folder_gives_out_higher_numbers_than_before(tmp_pa
     assert numbers(after)[0] > numbers(before)[-1]
 
 
-def test_an_acknowledgement_of_more_than_was_sent_is_passed_by_what_follows(tmp_path):
+def test_numbers_continue_above_a_higher_acknowledgement(tmp_path):
     reports = opened(tmp_path)
     reports.acknowledge(10**15)
     reports.record([ReplicaChange("1:a/0.0", 1, "starting")])
     assert numbers(reports) == [10**15 + 1]
 
 
-def test_beyond_the_bound_the_newest_report_of_each_replica_is_kept(tmp_path):
+def test_only_newest_report_per_replica_is_kept_beyond_the_bound(tmp_path):
     reports = opened(tmp_path, bound=10)
     for incarnation in range(1, 50):
         reports.record([ReplicaChange(f"1:{pe}/0.0", incarnation, "failed") for pe in "abc"])
@@ -79,7 +79,7 @@ def test_beyond_the_bound_the_newest_report_of_each_replica_is_kept(tmp_path):
     assert numbers(reports) == sorted(numbers(reports))
 
 
-def test_an_assignment_is_known_before_a_host_hears_of_it_and_keeps_what_is_known(tmp_path):
+def test_accepted_assignment_keeps_known_states(tmp_path):
     reports = opened(tmp_path)
     reports.expect(Assignment(term=1, generation=1, replicas=(A,)))
     reports.record([ReplicaChange(A.key, 1, "failed", "broken")])
@@ -92,21 +92,21 @@ def test_an_assignment_is_known_before_a_host_hears_of_it_and_keeps_what_is_know
     assert (again.assignment.term, again.assignment.replicas[0].incarnation) == (2, 2)
 
 
-def test_a_stopped_replica_is_forgotten(tmp_path):
+def test_stopped_replica_is_forgotten(tmp_path):
     reports = opened(tmp_path)
     reports.expect(Assignment(term=1, generation=1, replicas=(A,)))
     reports.record([ReplicaChange(A.key, 1, "stopped")])
     assert reports.known == {}
 
 
-def test_reports_of_a_newer_holdfast_are_refused_in_words(tmp_path):
+def test_newer_file_format_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "reports.db") as db:
         db.execute("PRAGMA user_version=99")
     with pytest.raises(HoldfastError, match=r"written by a newer holdfast \(format 99, this one reads up to 2\).*new --work"):
         opened(tmp_path)
 
 
-def test_an_assignment_in_words_of_another_holdfast_is_refused_in_words(tmp_path):
+def test_invalid_stored_assignment_is_refused(tmp_path):
     path = tmp_path / "reports.db"
     Reports(path, clock=time.time).close()
     with closing(sqlite3.connect(path)) as stored:
@@ -118,14 +118,14 @@ def test_an_assignment_in_words_of_another_holdfast_is_refused_in_words(tmp_path
         Reports(path, clock=time.time)
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path):
+def test_corrupt_database_is_reported(tmp_path):
     (tmp_path / "reports.db").write_text("no database" * 1000)
     with pytest.raises(HoldfastError, match=r"reports '.*reports.db' cannot be opened: file is not a database; repair it"):
         opened(tmp_path)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["starting", "running", "failed"]), st.booleans()), max_size=30))
-def test_nothing_is_lost_doubled_or_reordered_between_record_and_acknowledgement(tmp_path_factory, steps):
+def test_reports_are_never_lost_duplicated_or_reordered(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("reports") / "reports.db"
     reports = Reports(path, clock=lambda: 1.0, synced=False)
     made, taken = [], []
@@ -157,7 +157,7 @@ while True:
 """
 
 
-def test_a_writer_that_is_killed_at_any_moment_leaves_whole_batches_and_all_it_had_said(tmp_path):
+def test_killed_writer_leaves_complete_batches(tmp_path):
     path = tmp_path / "reports.db"
     for _ in range(3):
         before = Reports(path, clock=time.time).waiting(10**6) if path.exists() else ()
@@ -175,7 +175,7 @@ def test_a_writer_that_is_killed_at_any_moment_leaves_whole_batches_and_all_it_h
         reports.close()
 
 
-def test_reports_of_an_older_format_are_kept_and_get_an_owner(tmp_path):
+def test_older_file_format_is_kept_and_gets_an_owner(tmp_path):
     path = tmp_path / "reports.db"
     made = Reports(path, clock=lambda: 1.0)
     made.record([ReplicaChange("1:a/0.0", 1, "running")])

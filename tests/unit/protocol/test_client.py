@@ -1,4 +1,4 @@
-"""The user's client, against a server that answers as told."""
+"""The user's client, against a server with scripted answers."""
 
 import json
 
@@ -21,7 +21,7 @@ def client(answer) -> Client:
     return made
 
 
-def test_a_job_is_handed_in_as_its_document():
+def test_job_is_sent_as_its_document():
     def answer(request: httpx.Request) -> httpx.Response:
         assert (request.method, request.url.path, request.headers["authorization"]) == ("POST", "/v1/jobs", "Bearer secret")
         assert json.loads(request.content) == {"job": "a", "host_kind": "light", "pes": {"x": {}}}
@@ -31,7 +31,7 @@ def test_a_job_is_handed_in_as_its_document():
         assert made.submit(JOB) == 7
 
 
-def test_a_refusal_is_told_in_the_orchestrators_words_and_a_wrong_token_with_where_to_find_it():
+def test_refusal_has_the_orchestrators_text_and_a_token_hint():
     with client(lambda request: httpx.Response(404, json={"error": "job 9 does not exist"})) as made:
         with pytest.raises(ClientError, match=r"^job 9 does not exist$") as caught:
             made.job(9)
@@ -43,7 +43,7 @@ def test_a_refusal_is_told_in_the_orchestrators_words_and_a_wrong_token_with_whe
         made.nodes()
 
 
-def test_an_orchestrator_that_is_away_is_told_with_what_to_do():
+def test_unreachable_orchestrator_error_says_what_to_do():
     with (
         Client("http://127.0.0.1:1", "secret") as made,
         pytest.raises(OrchestratorUnreachable, match=r"start one with 'holdfast serve'"),
@@ -73,19 +73,19 @@ def waiting(states: list[str]) -> Client:
     return client(answer)
 
 
-def test_waiting_for_a_state_outlives_an_orchestrator_that_is_away():
+def test_waiting_survives_an_unreachable_orchestrator():
     with waiting(["mapping", "away", "away", "running"]) as made:
         assert made.wait_for(1, ["running"], limit_s=10)["state"] == "running"
 
 
-def test_waiting_ends_when_the_job_has_ended_otherwise_or_time_is_up():
+def test_waiting_ends_with_the_job_or_the_time_limit():
     with waiting(["mapping", "failed"]) as made, pytest.raises(WaitFailed, match=r"job 1 is failed, not running: no room"):
         made.wait_for(1, ["running"], limit_s=10)
     with waiting(["mapping"]) as made, pytest.raises(WaitFailed, match=r"job 1 is mapping after 0 s, not running or completed"):
         made.wait_for(1, ["running", "completed"], limit_s=0)
 
 
-def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monkeypatch):
+def test_client_is_found_by_folder_or_environment(tmp_path, monkeypatch):
     with pytest.raises(OrchestratorUnreachable, match=r"no orchestrator has run in '.*'; start one with 'holdfast serve --work"):
         find_client(str(tmp_path))
     (tmp_path / "address").write_text("http://127.0.0.1:5\n")
@@ -100,7 +100,7 @@ def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monk
         assert made.url == "http://127.0.0.1:6"
 
 
-def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_from_none():
+def test_late_and_foreign_answers_have_their_own_errors():
     def late(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("timed out")
 
@@ -117,7 +117,7 @@ def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_
             made.nodes()
 
 
-def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits_or_watches(monkeypatch):
+def test_drain_and_follow_wait_for_a_killed_orchestrator(monkeypatch):
     monkeypatch.setattr("holdfast.cli.orchestrators.RETRY_S", 0.0)
     calls = []
 
@@ -135,8 +135,8 @@ def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits
     assert len(calls) > 12
 
 
-def test_whoever_watches_is_shown_also_how_it_ended():
-    """What is watched for is over when it is first asked for: all that led to it is still to come, in two answers."""
+def test_follow_shows_the_final_events():
+    """The job has already ended at the first call, and its events come in two answers."""
     told = [{"number": 1, "text": "running -> canceling"}, {"number": 2, "text": "canceling -> failed: out of memory"}]
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -150,7 +150,7 @@ def test_whoever_watches_is_shown_also_how_it_ended():
     assert seen == told
 
 
-def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do():
+def test_drain_error_names_only_replicas_that_still_stay():
     def event(number, key, kind, text, **data):
         return {"number": number, "node": "n1", "replica": key, "kind": kind, "text": text, "data": data}
 
@@ -172,14 +172,14 @@ def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do
     assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0 s; 2:x/0.0 cannot leave n1"
 
 
-def test_a_node_that_is_lost_has_nothing_left_to_be_moved_off_it():
+def test_lost_node_without_replicas_counts_as_drained():
     lost = {"name": "n1", "state": "lost", "replicas": 0}
     with client(lambda request: httpx.Response(200, json={"nodes": [lost], "events": [], "last": 1, "newest": 1})) as made:
         assert made.wait_for_drained("n1", limit_s=0) == lost
 
 
 @pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
-def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got):
+def test_invalid_token_file_is_reported_and_not_sent(tmp_path, content, got):
     (tmp_path / "address").write_text("http://127.0.0.1:5\n")
     (tmp_path / "user.token").write_bytes(content)
     with pytest.raises(HoldfastError, match=rf"user.token': wanted a token, which is one line of ASCII, got {got}; copy it"):
@@ -187,7 +187,7 @@ def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0\0", b"\xff\xfe", b"nonsense"])
-def test_a_file_that_holds_no_address_is_told_and_a_node_waits_for_another(tmp_path, content):
+def test_invalid_address_file_is_an_error_that_nodes_wait_out(tmp_path, content):
     (tmp_path / "address").write_bytes(content)
     (tmp_path / "user.token").write_text("secret")
     for kind, found in (
@@ -198,13 +198,13 @@ def test_a_file_that_holds_no_address_is_told_and_a_node_waits_for_another(tmp_p
             found()
 
 
-def test_a_token_of_the_environment_that_is_none_is_told(monkeypatch):
+def test_invalid_token_in_the_environment_is_reported(monkeypatch):
     monkeypatch.setenv("HOLDFAST_TOKEN", "ä€")
     with pytest.raises(HoldfastError, match=r"HOLDFAST_TOKEN: wanted a token, .* got something else"):
         find_client("http://127.0.0.1:6")
 
 
-def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
+def test_untrusted_certificate_has_its_own_error():
     def untrusted(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
 
@@ -213,7 +213,7 @@ def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
-def test_what_is_no_address_is_told_and_not_tried(url, tmp_path):
+def test_invalid_url_is_refused(url, tmp_path):
     for found in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
         with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
             found()
