@@ -221,6 +221,4 @@ def _show(verdicts: list["Verdict"], passed_over: list[str]) -> None:
     missed = sum(bool(verdict.missed) for verdict in verdicts)
     without_target = f"; {missed} faults had no target" if missed else ""
     skipped = f"; {len(passed_over)} skipped" if passed_over else ""
-    click.echo(
-        f"{healed} of {len(verdicts)} tests healed{without_target}" + (f"; {len(passed_over)} skipped" if passed_over else "")
-    )
+    click.echo(f"{healed} of {len(verdicts)} tests healed{without_target}{skipped}")
