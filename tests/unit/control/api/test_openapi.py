@@ -16,7 +16,7 @@ from holdfast.control.api.openapi import openapi
 from holdfast.control.faults.fault_library import LIBRARY
 from holdfast.control.orchestrator import Orchestrator
 
-from .conftest import TOKENS
+from ..conftest import TOKENS
 
 
 @contextmanager

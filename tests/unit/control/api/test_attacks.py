@@ -16,8 +16,8 @@ from holdfast.control.jobs.job_paths import AllowedPaths
 from holdfast.node.controller import REPORTS_PER_BEAT
 from holdfast.protocol.messages import Beat, Registration, Report
 
-from .conditions import nodes, told
-from .conftest import PlayedNode, alive, running
+from ..conditions import nodes, told
+from ..conftest import PlayedNode, alive, running
 
 LIGHT = {"host_kind": "light", "pes": {"x": {}}}
 
