@@ -51,7 +51,7 @@ from holdfast.trial.checkers import recoveries
 from holdfast.trial.completeness import internal_completeness, never_processed
 from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
-from holdfast_papers.laar.pipeline_study import Load, described, strategies, write_load
+from holdfast_papers.laar.pipeline_study import Load, pipeline_descriptor, strategies, write_load
 
 BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
 """How far the simulation may be off: the mean distance between the curves of tuples put out, of all tuples (single moments say
@@ -404,7 +404,7 @@ def compared(
 
 
 def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
-    descriptor = described()
+    descriptor = pipeline_descriptor()
     instance = Instance.of(descriptor)
     lone = static_replication(instance)
     lone[:, 0, 1] = lone[:, 1, 0] = False  # pe1 on its first node, pe2 on the other

@@ -24,7 +24,7 @@ def doubled(number: int) -> dict[str, object]:
     return {"key": str(number), "twice": 2 * number}
 
 
-def test_what_is_missing_is_made_and_a_line_cut_short_is_made_again(tmp_path):
+def test_missing_and_truncated_records_are_computed(tmp_path):
     tasks = {str(n): n for n in range(4)}
     records = Records(tmp_path, {"seed": 1})
     records.fill(doubled, {"0": 0, "1": 1})
@@ -40,7 +40,7 @@ def test_what_is_missing_is_made_and_a_line_cut_short_is_made_again(tmp_path):
     assert [json.loads(line)["key"] for line in lines] == ["0", "1", "2", "3"]
 
 
-def test_records_that_are_made_elsewhere_are_kept_as_they_come(tmp_path):
+def test_records_from_a_cluster_are_stored_as_they_arrive(tmp_path):
     asked = []
 
     def run(function, tasks):
@@ -56,20 +56,20 @@ def test_records_that_are_made_elsewhere_are_kept_as_they_come(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["garbage}\n", "[1]\n", '{"no": "key"}\n'])
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
+def test_foreign_file_is_refused_and_left_unchanged(tmp_path, text):
     (tmp_path / "records.jsonl").write_text(text)
     with pytest.raises(HoldfastError, match=r"records\.jsonl' holds no records of this command; give another --out"):
         Records(tmp_path, {"seed": 1})
     assert (tmp_path / "records.jsonl").read_text() == text
 
 
-def test_settings_that_are_none_are_refused(tmp_path):
+def test_invalid_settings_file_is_refused(tmp_path):
     (tmp_path / "settings.json").write_text("garbage")
     with pytest.raises(HoldfastError, match=r"settings\.json' was not written by this command; give another --out, or remove it"):
         Records(tmp_path, {"seed": 1})
 
 
-def test_a_folder_has_one_writer(tmp_path):
+def test_folder_has_one_writer(tmp_path):
     first = Records(tmp_path, {"seed": 1})
     with pytest.raises(HoldfastError, match=r"another command works in .*; wait until it ends, or give another --out"):
         Records(tmp_path, {"seed": 1})
@@ -77,7 +77,7 @@ def test_a_folder_has_one_writer(tmp_path):
     Records(tmp_path, {"seed": 1})
 
 
-def test_processes_end_with_the_one_that_started_them_however_it_ends(tmp_path):
+def test_workers_end_when_their_parent_is_killed(tmp_path):
     script = tmp_path / "waiting.py"
     script.write_text(WAITING)
     parent = subprocess.Popen([sys.executable, str(script)])
@@ -95,6 +95,6 @@ def test_processes_end_with_the_one_that_started_them_however_it_ends(tmp_path):
     assert not alive
 
 
-def test_a_worker_that_is_killed_is_told_in_words():
+def test_killed_worker_is_reported():
     with pytest.raises(HoldfastError, match="a worker process was killed, perhaps because memory ran out; finished records"):
         list(in_processes(os._exit, [1, 1], workers=2))

@@ -31,7 +31,7 @@ def world():
     return build(SMALL, generated_profile(np.random.default_rng(1)))
 
 
-def test_the_pessimistic_survivor_is_the_replica_that_is_idle_most():
+def test_pessimistic_survivor_is_the_most_idle_replica():
     descriptor = generate(np.random.default_rng([1, 0]), ranges=RANGES)
     instance = Instance.of(descriptor)
     active = greedy(instance)
@@ -43,7 +43,7 @@ def test_the_pessimistic_survivor_is_the_replica_that_is_idle_most():
         assert active[:, i, survivor].sum() <= active[:, i, 1 - survivor].sum()
 
 
-def test_a_multiple_of_less_than_a_tuple_is_none():
+def test_ratio_to_less_than_one_tuple_is_left_out():
     def record(nr: float, other: float) -> dict[str, object]:
         runs = {f"{variant}/best": {"missed": other} for variant in LAAR_VARIANTS}
         return {"runs": runs | {"NR/best": {"missed": nr}}}
@@ -53,7 +53,7 @@ def test_a_multiple_of_less_than_a_tuple_is_none():
     assert ratios(records, "missed", "best")["SR"] == [2500.0, 25.0]
 
 
-def test_static_replication_survives_the_pessimistic_failures_where_the_load_is_low():
+def test_static_replication_survives_pessimistic_failures_at_low_load():
     descriptor = generate(np.random.default_rng([1, 1]), ranges=RANGES)
     instance = Instance.of(descriptor)
     deployment = Deployment.planned(descriptor, instance, static_replication(instance))
@@ -62,7 +62,7 @@ def test_static_replication_survives_the_pessimistic_failures_where_the_load_is_
     assert outcome.internal_completeness > 0.97  # but for the second until the dead are noticed
 
 
-def test_every_task_of_figure_6_has_the_same_load_and_comes_back_from_a_correlated_failure():
+def test_every_task_of_figure_6_recovers_from_a_correlated_failure():
     descriptor = figure_6(1000.0)
     assert len(descriptor.pes) == 15
     assert set(HALF) < set(descriptor.pes)
@@ -95,7 +95,7 @@ def laar_record(low: float, high: float) -> dict[str, object]:
     return {"runs": runs}
 
 
-def test_every_finding_of_laar_holds_where_figures_are_as_the_paper_says_and_next_to_none_where_all_is_alike():
+def test_findings_of_laar_follow_the_figures():
     records = [laar_record(0.0, 1.0), laar_record(1.0, 0.0)]
     assert [finding.name for finding in laar_findings(records) if not finding.holds] == []
     for record in records:
@@ -143,7 +143,7 @@ def as_the_paper_says() -> dict[str, list[dict[str, object]]]:
     }
 
 
-def test_every_finding_of_ppa_holds_where_figures_are_as_the_paper_says_and_none_where_all_is_alike():
+def test_findings_of_ppa_follow_the_figures():
     figures = as_the_paper_says()
     assert [finding.name for finding in findings(figures) if not finding.holds] == []
     for row in figures["recovery"]:
@@ -154,7 +154,7 @@ def test_every_finding_of_ppa_holds_where_figures_are_as_the_paper_says_and_none
     assert held == ["Figure 10: PPA-0.5's replicated tasks are back no later than PPA-1.0's"]  # they are not
 
 
-def test_strategies_of_a_data_center_fit_its_nodes_and_keep_replicas_in_different_racks(world):
+def test_strategies_fit_the_nodes_and_use_different_racks(world):
     assert (world.node_of[:, 0] // SMALL.nodes != world.node_of[:, 1] // SMALL.nodes).all()
     made = {variant: strategy(world, variant) for variant in VARIANTS}
     instance = Instance.of(world.descriptor, placement=dict(zip(world.descriptor.topological_order, _nodes(world), strict=True)))
@@ -178,7 +178,7 @@ def _nodes(world):
 
 
 @pytest.mark.parametrize(("applications", "racks", "most"), [(4, 2, 24.0), (20, 4, 8.0)])
-def test_popular_applications_are_cut_only_as_far_as_their_heaviest_pe_asks(applications, racks, most):
+def test_rates_are_limited_by_the_heaviest_pe(applications, racks, most):
     scale = Scale(applications=applications, racks=racks)
     made = build(scale, generated_profile(np.random.default_rng(1)))
     assert made.work[-1].sum() == pytest.approx(scale.overload * 16.0 * scale.machines / 2)
@@ -186,7 +186,7 @@ def test_popular_applications_are_cut_only_as_far_as_their_heaviest_pe_asks(appl
     assert 1 < made.trace.rates.max(axis=0).min() < made.trace.rates.max() < 2000
 
 
-def test_a_rack_falls_in_the_busiest_hour(world):
+def test_rack_fails_in_the_busiest_hour(world):
     load = world.trace.rates.sum(axis=1)
     fault = failures(world, "rack").faults[-1]
     assert fault.target[0].startswith("rack=rack")
@@ -195,7 +195,7 @@ def test_a_rack_falls_in_the_busiest_hour(world):
     assert not failures(world, "calm").faults
 
 
-def test_whatever_fails_in_the_busiest_hour_is_back_before_the_day_is_over():
+def test_failures_end_before_the_day_ends():
     for busiest in (30, 700, 1379):  # of the profile
         profile = np.ones(1440)
         profile[busiest : busiest + 60] = 5.0
@@ -207,7 +207,7 @@ def test_whatever_fails_in_the_busiest_hour_is_back_before_the_day_is_over():
         assert (shifted.begins + 720) % 1440 == busiest
 
 
-def test_a_year_tells_apart_what_failures_cost_and_what_is_lost_without_any():
+def test_yearly_losses_separate_failures_from_overload():
     lost = {"calm": 0.01, "rack": 0.03, "pdu": 0.06}
     records = {day_key(day, v): {"lost": share, "cpu_s": 100.0} for day, share in lost.items() for v in VARIANTS}
     year = yearly(records, Scale(racks=45, nodes=40))["NR"]  # 1,800 machines: 20 racks and a power unit a year
@@ -224,14 +224,14 @@ def test_a_year_tells_apart_what_failures_cost_and_what_is_lost_without_any():
         ("1998-06-30 21:05,nan", "wants counts of at least 0, got nan"),
     ],
 )
-def test_a_row_that_is_none_of_a_profile_is_named(tmp_path, rows, said):
+def test_invalid_profile_row_is_reported(tmp_path, rows, said):
     path = tmp_path / "web.csv"
     path.write_text(f"period,count\n{rows}\n")
     with pytest.raises(TraceError, match=said):
         read_profile(path, "1998-06-30")
 
 
-def test_a_day_that_is_no_date_and_a_file_cut_short_are_named(tmp_path):
+def test_invalid_day_and_truncated_file_are_reported(tmp_path):
     path = tmp_path / "web.csv.gz"
     path.write_bytes(gzip.compress(b"period,count\n1998-06-30 21:05,7\n")[:-9])
     with pytest.raises(TraceError, match="a profile's day is a date, as 1998-06-30, got 'June'"):
@@ -240,7 +240,7 @@ def test_a_day_that_is_no_date_and_a_file_cut_short_are_named(tmp_path):
         read_profile(path, "1998-06-30")
 
 
-def test_a_profile_without_the_day_is_named(tmp_path):
+def test_profile_without_the_day_is_reported(tmp_path):
     path = tmp_path / "requests.csv"
     path.write_text("period,count\n1998-06-30 00:01:00,7\n")
     assert read_profile(path, "1998-06-30")[1] == 7
@@ -250,7 +250,7 @@ def test_a_profile_without_the_day_is_named(tmp_path):
         read_profile(tmp_path / "none.csv", "1998-06-30")
 
 
-def test_a_data_center_is_reported_and_the_plans_that_replicate_lose_less(tmp_path):
+def test_report_shows_that_replicated_plans_lose_less(tmp_path):
     words = ["reproduce", "internet", "--applications", "4", "--racks", "2", "--workers", "1", "--out", str(tmp_path), "--json"]
     result = CliRunner().invoke(root, words)
     assert result.exit_code == 0, result.output

@@ -29,7 +29,7 @@ def spark():
     return SimpleNamespace(sparkContext=Context())
 
 
-def test_a_cluster_is_given_all_it_can_work_on_at_once(spark):
+def test_cluster_gets_all_tasks_that_it_can_run_at_once(spark):
     together = Barrier(8, timeout=10)  # broken unless eight work at the same time
 
     def met(task):
@@ -40,7 +40,7 @@ def test_a_cluster_is_given_all_it_can_work_on_at_once(spark):
     assert not spark.sparkContext.cancelled.is_set()
 
 
-def test_what_is_made_comes_before_what_takes_long(spark):
+def test_results_arrive_as_they_end(spark):
     released = Event()
 
     def slow_first(task):
@@ -54,13 +54,13 @@ def test_what_is_made_comes_before_what_takes_long(spark):
     assert list(made) == [0]
 
 
-def test_whoever_stops_asking_ends_what_is_under_way(spark):
+def test_closing_the_generator_cancels_the_jobs(spark):
     made = on_spark(spark, lambda task: task if task == 0 else spark.sparkContext.cancelled.wait(10), range(300))
     assert next(made) == 0
     made.close()
     assert spark.sparkContext.cancelled.is_set()
 
 
-def test_a_task_that_fails_is_told(spark):
+def test_failing_task_raises(spark):
     with pytest.raises(ZeroDivisionError):
         list(on_spark(spark, lambda task: 1 // task, [0]))

@@ -9,7 +9,7 @@ from holdfast.report.plot import drawn, line_plot
 from holdfast_papers.all_studies_page import embedded_parts
 from holdfast_papers.finding import Finding
 from holdfast_papers.laar.pipeline_command import _report as pipeline_report
-from holdfast_papers.laar.pipeline_study import Load, Seen
+from holdfast_papers.laar.pipeline_study import Load, PipelineRun
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():
@@ -69,7 +69,7 @@ def test_verdicts_are_true_false_or_unknown():
 
 
 def test_the_report_of_all_tells_the_findings_of_the_pipeline_once_and_its_pictures_side_by_side(tmp_path):
-    seen = Seen("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
+    seen = PipelineRun("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
     found = Finding("it keeps up", "yes", "yes", True)
     (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [found], Load(), 0.6))
     (body,) = embedded_parts(tmp_path, {})

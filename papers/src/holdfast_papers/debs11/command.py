@@ -1,4 +1,4 @@
-"""holdfast reproduce debs11: the paper's campaign on a generated market, its figures beside ours."""
+"""holdfast reproduce debs11: runs the paper's campaign on a generated market and compares the figures."""
 
 import json
 import time
@@ -37,7 +37,7 @@ COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R h
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("debs11"), show_default=True, help="Folder for trace and results."
 )
-@click.option("--trace", type=click.Path(path_type=Path), help="A market trace of one's own. [default: generated]")
+@click.option("--trace", type=click.Path(path_type=Path), help="A market trace. [default: a generated one]")
 @click.option("--events", type=click.IntRange(min=1), default=5_000_000, show_default=True, help="Length of the generated trace.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of trace and campaign.")
 @click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each injection.")
@@ -45,7 +45,7 @@ COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R h
     "--golden",
     "golden_runs",
     type=click.IntRange(min=1),
-    help="Runs without a fault; the paper made 300. [default: as many as repetitions]",
+    help="Runs without a fault; the paper made 300. [default: the number of repetitions]",
 )
 @spark_options
 @result_options
@@ -60,10 +60,10 @@ def debs11(
     memory: str,
     as_json: bool,
 ) -> None:
-    """Fault injection into Bargain Discovery: Table 2, Figures 8 to 12 and the findings, each true or false.
+    """Inject faults into Bargain Discovery: Table 2, Figures 8 to 12 and the findings.
 
-    5 targets, 5 offsets, 6 outages at 2 rates, 5 repetitions: 1,500 injections, and the same with the group of Figure 12
-    replicated. Interrupted, it goes on from where it was when called again.
+    5 targets, 5 offsets, 6 outages at 2 rates and 5 repetitions make 1,500 injections. The groups of Figure 12 are also injected
+    with a replica. Run the same command again to continue an interrupted campaign.
 
     \b
     Example:
@@ -82,18 +82,18 @@ def debs11(
     cases = [Case((choice.name,)) for choice in choices if choice.chosen]
     cases += [Case(GROUP, FAILOVER_S), Case(("market", "trade_quote"), FAILOVER_S)]
     scores = select_scores(app, ("sum", "mean", "count"))
-    asked: dict[str, Any] = {"repetitions": repetitions, "golden_runs": golden_runs or repetitions, "seed": seed}
-    planned = Campaign(
+    options: dict[str, Any] = {"repetitions": repetitions, "golden_runs": golden_runs or repetitions, "seed": seed}
+    draft = Campaign(
         subject={},
         cases=tuple(cases),
         offsets=(0,),
         scores=tuple(score.expression for score in scores),
         sink=scores[0].sink,
-        **asked,
+        **options,
     )
     path = trace or out / f"market-{events}-{seed}.parquet"
     require_room(out / "campaign")
-    require_same_so_far(out / "campaign", asked | {"subject": describe_partial_subject(app, app_file, str(path), None)})
+    require_same_so_far(out / "campaign", options | {"subject": describe_partial_subject(app, app_file, str(path), None)})
     if trace is None:
         _generate(path, events, seed)
     require_there(str(path))
@@ -104,10 +104,10 @@ def debs11(
         reading = Steps(progress, f"reading {path}", of=3)
         frames = open_.enter_context(parsed_trace(spark, app.graph(), str(path), columns=None))
         reading.done()
-        context = CampaignContext(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
+        context = CampaignContext(spark, app, frames, scores=scores, jitter=draft.jitter, section=draft.section)
         subject = describe_subject(context, app_file, str(path), None)
         reading.done()
-        campaign = replace(planned, subject=subject, offsets=_offsets(context, cases))
+        campaign = replace(draft, subject=subject, offsets=_offsets(context, cases))
         reading.done()
         results = run_campaign(context, campaign, out / "campaign", check=False, progress=progress)
         write_reports(results, choices)
@@ -117,11 +117,10 @@ def debs11(
 
 
 def papers_offsets(graph: "Graph", locator: "OutageLocator", lost: "Mapping[Case, int]") -> tuple[int, ...]:
-    """The paper's offsets as shares of the trace; where that is too short for the longest outage at the last of them, as far apart
-    as it allows."""
-    wanted = tuple(int(len(locator.source) * share) for share in OFFSETS)
-    if all(locator.room(graph, case, tuples=tuples) > wanted[-1] for case, tuples in lost.items()):
-        return wanted
+    """Return the paper's offsets, as shares of the trace. If the trace is too short for them, spread offsets over what fits."""
+    offsets = tuple(int(len(locator.source) * share) for share in OFFSETS)
+    if all(locator.room(graph, case, tuples=tuples) > offsets[-1] for case, tuples in lost.items()):
+        return offsets
     return spread_offsets(graph, locator, lost)
 
 
@@ -134,7 +133,7 @@ def _offsets(context: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, 
 
 
 def _generate(path: Path, events: int, seed: int) -> None:
-    """Write the market unless it is there."""
+    """Write the market trace unless the file exists."""
     from holdfast.documents import writing
     from holdfast.trace import write_market
 
@@ -143,7 +142,7 @@ def _generate(path: Path, events: int, seed: int) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with show_progress() as progress:
-        write_market(path, events=events, seed=seed, progress=lambda rows: progress("events of a market written", rows, events))
+        write_market(path, events=events, seed=seed, progress=lambda rows: progress("events of the market written", rows, events))
 
 
 def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:
@@ -173,20 +172,20 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
     facts = results.read("facts") or {}
     assessments = assess(campaign, facts, results.read("golden") or {}, results.outcomes)
     first = assessments[0]
-    found = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
+    checks = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
     rows, what_if = table_rows(first), what_if_rows(campaign, first)
     parts = [
         paragraph(
             f"Bargain Discovery over {facts['source']['tuples']:,} events of {market} "
             f"({facts['source']['average']:,.0f} a second on average, {facts['source']['peak']:,.0f} at the peak); "
-            f"{campaign.size:,} injections. The paper used a recorded market of December 2005, which is not public: sizes may "
-            "differ, and what is to be compared is who stands above whom."
+            f"{campaign.size:,} injections. The paper used a recorded market of December 2005, which is not public: values may "
+            "differ; compare the order of the operators."
         ),
         paragraph(spread_line(campaign, facts, first), note=True),
         heading("Table 2"),
         table(COLUMNS, rows),
         heading("Findings"),
-        verdicts([(f.name, f.holds, f"{f.ours} (paper: {f.paper})") for f in found]),
+        verdicts([(f.name, f.holds, f"{f.ours} (paper: {f.paper})") for f in checks]),
         heading("Figure 12: groups with an active replica"),
         table(WHAT_IF, what_if),
         heading("Figure 8: quality against outage"),
@@ -206,7 +205,7 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
         "seconds": round(seconds, 1),
         "table_2": {"columns": list(COLUMNS), "rows": [list(row) for row in rows]},
         "what_if": [list(row) for row in what_if],
-        "findings": [asdict(finding) for finding in found],
+        "findings": [asdict(finding) for finding in checks],
     }
     write_whole(out / "debs11.json", json.dumps(document, indent=2))
     write_whole(out / "debs11.html", html_page("Fault injection into Bargain Discovery (DEBS'11)", parts))

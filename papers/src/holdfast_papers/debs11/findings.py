@@ -1,4 +1,4 @@
-"""The figures and findings of DEBS'11, section 6, to be held against ours. Pure: reads assessments, runs nothing."""
+"""The figures and findings of DEBS'11, section 6, compared with ours. Pure functions of assessments."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,21 +13,21 @@ TABLE_2 = {
     "vwap": ("VWAP", 0.99, 0.14, "R", 73, 30.87),
     "bargain_index": ("BargainIndex", -0.69, 0.08, "A", 43, 7.89),
 }
-"""Operator: its name in the paper, C^oq, sigma^q, A^q, R^lq, I^lq (Table 2)."""
+"""For each operator: its name in the paper, C^oq, sigma^q, A^q, R^lq, I^lq (Table 2)."""
 
 GROUP = ("trade_filter", "aggregator", "vwap")
-"""The group that the paper replicates (Figure 12), with a failover of 2 seconds."""
+"""The group that the paper replicates (Figure 12), with a failover of 2 s."""
 FAILOVER_S = 2.0
 
 ALIKE = 0.9
-"""Rank correlation from which on two rankings of five are alike: at most two neighbours have changed places."""
+"""The least rank correlation of two rankings of five that count as alike: at most two neighbours are swapped."""
 SHARED = 0.05
-"""How far two recovery times may lie apart that are to be one. In the paper Source and TradeFilter lose the very same trades; here
-each loses by its own rate, which is a few trades more or less."""
+"""The largest relative difference of two recovery times that count as equal. In the paper Source and TradeFilter lose the same
+trades; here each loses tuples by its own rate, so the lost trades differ by a few."""
 
 
 def table_rows(assessment: Assessment) -> list[tuple[str, ...]]:
-    """Table 2, ours beside the paper's."""
+    """Return the rows of Table 2, with the paper's values and ours."""
     rows: list[tuple[str, ...]] = []
     for name, (title, c, sigma, anova, r, i) in TABLE_2.items():
         view = assessment.case(name)
@@ -48,7 +48,7 @@ def table_rows(assessment: Assessment) -> list[tuple[str, ...]]:
 
 
 def findings(assessments: Sequence[Assessment], graph: Graph, protected: str) -> list[Finding]:
-    """Every finding of the paper as a check. The first assessment is by the sum of gains, as in the paper."""
+    """Check every finding of the paper. The first assessment must be by the sum of gains, as in the paper."""
     first = assessments[0]
     view = {name: first.case(name) for name in TABLE_2}
     return [
@@ -115,14 +115,14 @@ def _about_recovery(view: Mapping[str, CaseView]) -> list[Finding]:
         Finding(
             "VWAP overestimates more than Source",
             "up to 113% too much, against 59% (Figure 10)",
-            f"up to {_most(vwap) - 1:.0%} too much, against {_most(source) - 1:.0%}",
-            _most(vwap) > _most(source),
+            f"up to {_largest_overestimate(vwap) - 1:.0%} too much, against {_largest_overestimate(source) - 1:.0%}",
+            _largest_overestimate(vwap) > _largest_overestimate(source),
         ),
     ]
 
 
-def _most(view: CaseView) -> float:
-    """The largest local quality score at any offset, in sections where golden scores at least a tenth of its mean."""
+def _largest_overestimate(view: CaseView) -> float:
+    """Return the largest local quality at any offset. Only sections whose golden score is at least a tenth of the mean count."""
     best = 0.0
     for of_offset in view.offsets:
         golden, quality = of_offset.local_golden, of_offset.local_quality
@@ -145,10 +145,10 @@ def _about_scores(assessments: Sequence[Assessment]) -> Finding:
     orders = {}
     for assessment in assessments:
         orders[assessment.score.expression] = [v.case for v in assessment.ranking if v.case in TABLE_2]
-    wanted = next(iter(orders.values()))
-    places = list(range(len(wanted)))
-    agree = [correlation(places, [order.index(case) for case in wanted]) for order in orders.values()]
-    ends = all((order[0], order[-1]) == (wanted[0], wanted[-1]) for order in orders.values())
+    expected = next(iter(orders.values()))
+    ranks = list(range(len(expected)))
+    agree = [correlation(ranks, [order.index(case) for case in expected]) for order in orders.values()]
+    ends = all((order[0], order[-1]) == (expected[0], expected[-1]) for order in orders.values())
     shown = "; ".join(f"{score}: {' > '.join(order)}" for score, order in orders.items())
     return Finding(
         "sum, mean and count as score rank operators alike",
@@ -165,6 +165,6 @@ def _about_position(view: Mapping[str, CaseView], graph: Graph) -> Finding:
     return Finding(
         "position in the graph does not predict criticality",
         "TradeFilter and QuoteFilter stand alike in the graph, and their impacts differ 8.1 times",
-        f"they stand {'equally' if same else 'not equally'} far from the source, and their impacts differ {apart:.1f} times",
+        f"they are {'equally' if same else 'not equally'} far from the source, and their impacts differ {apart:.1f} times",
         same and apart > 2,
     )

@@ -1,4 +1,4 @@
-"""holdfast reproduce laar: LAAR's evaluation (section 5) on simulated clusters, its figures beside ours."""
+"""holdfast reproduce laar: repeats LAAR's evaluation (section 5) on simulated clusters and compares the figures."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAPER = {
     "11 processed, pessimistic": "NR 0; GRD 0.35 to 0.95; L.5, L.6, L.7 at least 0.477, 0.572, 0.667",
     "11 processed, host crash": "L.5 like NR",
 }
-"""What the text of section 5.3 says of each figure; the means that its figures are labelled with are not in the text."""
+"""The values that section 5.3 states in its text. The means in the labels of its figures are not in the text."""
 
 
 @click.command()
@@ -44,7 +44,7 @@ PAPER = {
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of applications, traces and crashes.")
 @click.option("--seconds", type=FiniteRange(min=0.1), default=10.0, show_default=True, help="Time limit of each solver run.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to work in.")
-@click.option("--master", help="A Spark master to work on, in place of local processes.")
+@click.option("--master", help="A Spark master to use instead of local processes.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -54,11 +54,10 @@ PAPER = {
 )
 @result_options
 def laar(applications: int, seed: int, seconds: float, workers: int, master: str | None, out: Path, as_json: bool) -> None:
-    """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
+    """Simulate six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
 
     Applications of 24 PEs on four nodes, a trace of five minutes, a third of it at the High rate. Where no strategy for
-    an IC of 0.7 is found, another application is drawn. Each is kept in --out as it ends: the same command goes on where it
-    was stopped.
+    an IC of 0.7 is found, another application is generated. Run the same command again to continue an interrupted study.
 
     \b
     Example:
@@ -68,12 +67,12 @@ def laar(applications: int, seed: int, seconds: float, workers: int, master: str
     from holdfast_papers.records import Records
 
     settings = {"seed": seed, "seconds": seconds}
-    strategies, kept = Records(out, settings, name="strategies"), Records(out, settings)
+    strategies, records_folder = Records(out, settings, name="strategies"), Records(out, settings)
     with spark_runner(master, name="holdfast-laar") as run:
         planned = _planned(strategies, applications, seed=seed, seconds=seconds, workers=workers, run=run)
         tasks = {plans["key"]: (Task(seed, plans["application"], seconds), plans) for plans in planned}
         with progress_bar("simulating") as progress:
-            records = kept.fill(play, tasks, workers=workers, run=run, progress=progress)
+            records = records_folder.fill(play, tasks, workers=workers, run=run, progress=progress)
     document = _written(records, out, seed=seed, seconds=seconds)
     finish(document, as_json=as_json, show=lambda: _show(document, out))
 
@@ -85,23 +84,25 @@ def _show(document: Mapping[str, Any], out: Path) -> None:
     say(f"report: {out / 'laar.html'}")
 
 
-def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int, run: RunTasks | None) -> list[Record]:
-    """The strategies of the first so many applications that can be compared, made where they are missing."""
+def _planned(
+    records_folder: Records, applications: int, *, seed: int, seconds: float, workers: int, run: RunTasks | None
+) -> list[Record]:
+    """Return the strategies of the first applications for which all variants have one. Compute the missing ones."""
     from holdfast_papers.laar.variants_study import Task, plan
 
     drawn = applications
     with progress_bar("planning") as progress:
         while True:
             tasks = {str(n): Task(seed, n, seconds) for n in range(drawn)}
-            every = kept.fill(plan, tasks, workers=workers, run=run, progress=progress)
-            found = [plans for plans in every if plans["strategies"]]
-            if len(found) >= applications:
-                return found[:applications]
-            drawn += applications - len(found)
+            documents = records_folder.fill(plan, tasks, workers=workers, run=run, progress=progress)
+            complete = [plans for plans in documents if plans["strategies"]]
+            if len(complete) >= applications:
+                return complete[:applications]
+            drawn += applications - len(complete)
 
 
 def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float) -> dict[str, Any]:
-    """Write laar.html, laar.json and the pictures; the report in plain values."""
+    """Write laar.html and laar.json, and return the report in plain values."""
     import numpy as np
 
     from holdfast.documents import write_whole
@@ -109,10 +110,15 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     from holdfast_papers.laar.variants_findings import figures, findings, summary
     from holdfast_papers.laar.variants_study import VARIANTS
 
-    of, found, twelve = figures(records), findings(records), summary(records)
+    figure_of, checks, twelve = figures(records), findings(records), summary(records)
     means = [["mean, as a multiple of NR's", *VARIANTS, "the paper"]]
-    means += [[name, *(f"{np.mean(of[name][v]):.3f}" if of[name][v] else "-" for v in VARIANTS), PAPER[name]] for name in TITLES]
-    medians = [[name, *(f"{np.median(of[name][v]):.3f}" if of[name][v] else "-" for v in VARIANTS)] for name in TITLES]
+    means += [
+        [name, *(f"{np.mean(figure_of[name][v]):.3f}" if figure_of[name][v] else "-" for v in VARIANTS), PAPER[name]]
+        for name in TITLES
+    ]
+    medians = [
+        [name, *(f"{np.median(figure_of[name][v]):.3f}" if figure_of[name][v] else "-" for v in VARIANTS)] for name in TITLES
+    ]
     share = [[name, *(f"{twelve[v][name]:.3f}" for v in VARIANTS)] for name in ("dropped", "ic", "cost")]
     command = f"holdfast reproduce laar --seed {seed} --applications {len(records)} --seconds {seconds:g}"
     drawn = max(record["application"] for record in records) + 1
@@ -121,13 +127,15 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
         f"{len(records)} applications of 24 PEs on 4 nodes, seed {seed}, drawn from {drawn}: for the others no strategy "
         f"with an IC of 0.7 was found in the time given. {optimal:.0%} of LAAR's strategies are proved to be the cheapest. "
         "Drops are those of primaries. Where NR drops less than a tuple an application has no ratio of drops; "
-        f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"
+        f"{len(figure_of['9 tuples dropped']['NR'])} have one. Made by: {command}"
     )
-    plots = {name: _boxes(of[name], title) for name, title in TITLES.items() if of[name]["NR"]} | {"12 summary": _bars(twelve)}
+    plots = {name: _boxes(figure_of[name], title) for name, title in TITLES.items() if figure_of[name]["NR"]} | {
+        "12 summary": _bars(twelve)
+    }
     parts = [
         paragraph(about),
         heading("Findings"),
-        verdicts([(f.name, f.holds, f"{f.ours}. Paper: {f.paper}.") for f in found]),
+        verdicts([(f.name, f.holds, f"{f.ours}. Paper: {f.paper}.") for f in checks]),
         heading("Figures 9 to 11: means"),
         table(means[0], means[1:], words=["the paper"]),
         heading("Figures 9 to 11: medians"),
@@ -146,7 +154,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
         "means": means,
         "medians": medians,
         "figure_12": twelve,
-        "findings": [asdict(f) for f in found],
+        "findings": [asdict(f) for f in checks],
     }
     write_whole(out / "laar.json", json.dumps(document, indent=2))
     write_whole(out / "laar.html", html_page("Adaptive replication on simulated clusters (LAAR, section 5)", parts))
@@ -154,7 +162,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
 
 
 def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
-    """Box plots, one per variant, with the mean as its label."""
+    """Draw a box plot per variant, labelled with the mean."""
     from holdfast.report import INK, SERIES, drawn
 
     def draw(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""holdfast reproduce laar-pipeline: static replication falls behind where activation by load keeps up (LAAR, Figure 3)."""
+"""holdfast reproduce laar-pipeline: compares static replication with activation by load on real nodes (LAAR, Figure 3)."""
 
 import tempfile
 from dataclasses import asdict
@@ -15,21 +15,21 @@ from holdfast_papers.results import finish, result_options
 
 if TYPE_CHECKING:
     from holdfast_papers.finding import Finding
-    from holdfast_papers.laar.pipeline_study import Load, Seen
+    from holdfast_papers.laar.pipeline_study import Load, PipelineRun
 
 
 @click.command("laar-pipeline")
 @click.option("--low", "low_s", default=20, show_default=True, help="Seconds of 4 tuples/s before the load doubles.")
 @click.option("--high", "high_s", default=30, show_default=True, help="Seconds of 8 tuples/s.")
 @click.option("--after", "after_s", default=20, show_default=True, help="Seconds of 4 tuples/s at the end.")
-@click.option("--sla", default=0.6, show_default=True, help="Internal completeness that the strategy must promise.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the report with Figure 3 there.")
+@click.option("--sla", default=0.6, show_default=True, help="Internal completeness that the strategy must guarantee.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report with Figure 3.")
 @result_options
 def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path | None, as_json: bool) -> None:
-    """Run two PEs of 0.1 s a tuple on two one-core nodes, twice: with all replicas always active, and following the load.
+    """Run two PEs of 0.1 s a tuple on two one-core nodes, twice: with all replicas always active, and with activation by load.
 
-    Every tuple keeps a processor busy for 0.1 s, and a node runs one Spark task at a time, so at 8 tuples/s a node with both PEs
-    would need 1.6 cores. Both runs are real processes on this machine and take as long as the load does, and a little more.
+    Every tuple keeps a processor busy for 0.1 s, and a node runs one Spark task at a time. So at 8 tuples/s a node with both PEs
+    would need 1.6 cores. Both runs use real processes on this machine and take a little longer than the load.
 
     \b
     Example:
@@ -39,46 +39,46 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
 
     end_in_order()
     load = Load(low_s, high_s, after_s)
-    planned = strategies(sla)
-    runs: list[Seen] = []
+    strategy_of = strategies(sla)
+    runs: list[PipelineRun] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-pipeline-") as folder:
         for number, way in enumerate(WAYS):
-            left = (len(WAYS) - number) * (len(load.rates) + 30)
-            say(f"replicas {way}: {len(load.rates)} s of load (about {left} s left) ...")
+            remaining_s = (len(WAYS) - number) * (len(load.rates) + 30)
+            say(f"replicas {way}: {len(load.rates)} s of load (about {remaining_s} s left) ...")
             work = Path(folder) / way.replace(" ", "-")
-            runs.append(run_way(way, example_path("pipeline.py"), work, load=load, strategy=planned[way]))
-    found = findings(runs, load)
+            runs.append(run_way(way, example_path("pipeline.py"), work, load=load, strategy=strategy_of[way]))
+    checks = findings(runs, load)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "laar-pipeline.html").write_text(_report(runs, found, load, sla))
-    document = {"load": asdict(load), "runs": [asdict(run) for run in runs], "findings": [asdict(each) for each in found]}
-    finish(document, as_json=as_json, show=lambda: _show(runs, found, load))
-    if not all(each.holds for each in found):
-        raise HoldfastError("not every finding held; on a busy machine two one-core nodes do not have a core each: try again")
+        (out / "laar-pipeline.html").write_text(_report(runs, checks, load, sla))
+    document = {"load": asdict(load), "runs": [asdict(run) for run in runs], "findings": [asdict(finding) for finding in checks]}
+    finish(document, as_json=as_json, show=lambda: _show(runs, checks, load))
+    if not all(finding.holds for finding in checks):
+        raise HoldfastError("not every finding holds; on a busy machine two one-core nodes do not have a core each: try again")
 
 
-def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
+def _show(runs: "list[PipelineRun]", checks: "list[Finding]", load: "Load") -> None:
     for run in runs:
-        click.echo(f"{run.way}: {run.said(load)}")
-        for at_s, said in run.decisions:
-            click.echo(f"  after {at_s:.0f} s {said}")
-    for each in found:
-        click.echo(f"  {'holds ' if each.holds else 'BROKEN'} {each.name}: {each.ours} (paper: {each.paper})")
+        click.echo(f"{run.way}: {run.describe(load)}")
+        for at_s, decision in run.decisions:
+            click.echo(f"  after {at_s:.0f} s {decision}")
+    for finding in checks:
+        click.echo(f"  {'holds ' if finding.holds else 'BROKEN'} {finding.name}: {finding.ours} (paper: {finding.paper})")
 
 
-def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
+def _report(runs: "list[PipelineRun]", checks: "list[Finding]", load: "Load", sla: float) -> str:
     from holdfast.report import cards, heading, html_page, line_plot, paragraph, table
 
     parts = [
         paragraph(
             f"Two PEs of 0.1 s a tuple, two replicas each on two one-core nodes; {load.low_s} s of 4 tuples/s, "
-            f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is drawn, so there is no seed. Made by: "
+            f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is random, so there is no seed. Made by: "
             f"holdfast reproduce laar-pipeline --low {load.low_s} --high {load.high_s} --after {load.after_s} --sla {sla:g}"
         ),
         heading("Findings"),
         table(
             ["finding", "paper", "here", "holds"],
-            [[each.name, each.paper, each.ours, "yes" if each.holds else "no"] for each in found],
+            [[finding.name, finding.paper, finding.ours, "yes" if finding.holds else "no"] for finding in checks],
             words=["paper", "here"],
             names=["finding"],
         ),
@@ -107,7 +107,7 @@ def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float
 
 
 def smooth(values: list[int], over: int = 3) -> list[float]:
-    """The mean over a few seconds: output leaves by the epoch, so single seconds have none or two.
+    """Return the mean over a few seconds. Output leaves by the epoch, so a single second has none or two.
 
     >>> smooth([0, 6, 3, 0])
     [3.0, 3.0, 3.0, 1.5]
@@ -118,7 +118,7 @@ def smooth(values: list[int], over: int = 3) -> list[float]:
 
 
 def shares(readings: list[tuple[float, float]], every_s: float = 2.0) -> tuple[list[float], list[float]]:
-    """CPU seconds per second between readings of a counter that are at least `every_s` apart."""
+    """Return the CPU seconds per second between readings of a counter that are at least `every_s` apart, with their times."""
     at, share = [], []
     before = readings[0]
     for now in readings[1:]:

@@ -1,4 +1,4 @@
-"""LAAR's Figure 3 for real: a pipeline of two PEs whose load doubles, with static replication and with activation by load."""
+"""LAAR's Figure 3 with real processes: the load of two PEs doubles, with static replication and with activation by load."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ KEEPS_UP = 0.95
 
 @dataclass(frozen=True)
 class Load:
-    """So many seconds of Low, of High, and of Low again."""
+    """The seconds of Low, of High, and of Low again."""
 
     low_s: int = 20
     high_s: int = 30
@@ -32,7 +32,7 @@ class Load:
 
     def __post_init__(self) -> None:
         if min(self.low_s, self.high_s, self.after_s) < 5:
-            raise HoldfastError(f"every stretch of the load takes at least 5 s, got {self.low_s}, {self.high_s}, {self.after_s}")
+            raise HoldfastError(f"each part of the load takes at least 5 s, got {self.low_s}, {self.high_s}, {self.after_s}")
 
     @property
     def rates(self) -> list[int]:
@@ -41,8 +41,8 @@ class Load:
 
 
 @dataclass
-class Seen:
-    """What one run showed: per second the tuples in and out, per node the CPU, and what the controller decided."""
+class PipelineRun:
+    """Measurements of one run: tuples in and out per second, CPU per node, and the decisions of the activation controller."""
 
     way: str
     tuples_in: list[int]
@@ -52,24 +52,24 @@ class Seen:
     decisions: list[tuple[float, str]] = field(default_factory=list)
 
     def kept_up(self, load: Load) -> float:
-        """Tuples out against tuples in, over the second half of High: replicas have been switched by then."""
+        """Return the output as a share of the input in the second half of High, when replicas have been switched."""
         half = slice(load.low_s + load.high_s // 2, load.low_s + load.high_s)
         return sum(self.tuples_out[half]) / sum(self.tuples_in[half])
 
-    def said(self, load: Load) -> str:
-        """How High went, in words."""
+    def describe(self, load: Load) -> str:
+        """Describe how the run coped with High."""
         return (
             f"output at {self.kept_up(load):.0%} of the input in the second half of High, "
             f"whose last epoch was {self.late_s(load):.1f} s late"
         )
 
     def late_s(self, load: Load) -> float:
-        """How late the last epoch of High was."""
+        """Return the latency of the last epoch of High."""
         return self.latency_s[load.low_s + load.high_s - 1]
 
 
 def write_load(path: Path, rates: Sequence[int]) -> None:
-    """A trace of so many evenly spaced tuples in each second."""
+    """Write a trace with the given number of evenly spaced tuples in each second."""
     begins = datetime(2024, 1, 1, tzinfo=UTC)
     times = [
         begins + timedelta(seconds=second + (place + 0.5) / rate) for second, rate in enumerate(rates) for place in range(rate)
@@ -79,8 +79,8 @@ def write_load(path: Path, rates: Sequence[int]) -> None:
     pq.write_table(pa.table({**columns, "value": pa.array([float(n) for n in range(count)])}), path)
 
 
-def described(sla: float = 0.6) -> Descriptor:
-    """The pipeline of the paper's Figure 1 on nodes n1 and n2."""
+def pipeline_descriptor(sla: float = 0.6) -> Descriptor:
+    """Return the descriptor of the paper's Figure 1, on nodes n1 and n2."""
     paper = figure_1(sla=sla)
     nodes = dict(zip(paper.nodes, ("n1", "n2"), strict=True))
     assert paper.placement is not None
@@ -95,14 +95,14 @@ def described(sla: float = 0.6) -> Descriptor:
 
 
 def strategies(sla: float = 0.6) -> dict[str, Strategy]:
-    """All replicas active always (SR), and as the planner has it for the SLA."""
-    descriptor = described(sla)
+    """Return two strategies: all replicas always active (SR), and the planner's for the SLA."""
+    descriptor = pipeline_descriptor(sla)
     instance = Instance.of(descriptor)
     static = Strategy.of(instance, static_replication(instance), solver="SR")
     return {"static": static, "by load": plan_strategy(descriptor).strategy}
 
 
-def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: Strategy) -> Seen:
+def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: Strategy) -> PipelineRun:
     """Run the load through the pipeline on two one-core nodes."""
     work.mkdir(parents=True)
     trace, document = work / "load.parquet", work / "strategy.json"
@@ -120,7 +120,7 @@ def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: St
     )
     cpu: dict[str, list[tuple[float, float]]] = {}
 
-    def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+    def show(history: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
         if timeline is not None:
             for node in nodes:
                 status = node["host_status"] or {}
@@ -128,45 +128,45 @@ def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: St
 
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster, show=show)
-    if ran.state != "completed" or ran.timeline is None:
-        raise HoldfastError(f"the pipeline with replicas {way} ended as {ran.state}: {ran.reason}")
-    return seen(way, ran, load, cpu)
+        job_run = run_job(job, layout_of(job), cluster, show=show)
+    if job_run.state != "completed" or job_run.timeline is None:
+        raise HoldfastError(f"the pipeline with replicas {way} ended as {job_run.state}: {job_run.reason}")
+    return measure(way, job_run, load, cpu)
 
 
-def seen(way: str, ran: JobRun, load: Load, cpu: dict[str, list[tuple[float, float]]]) -> Seen:
-    """What a run showed, from its history."""
-    assert ran.timeline is not None
-    opened = ran.timeline.opened_s
-    outputs = [e for e in ran.events if e.kind == "output" and e.about["as"] == "first"]
+def measure(way: str, job_run: JobRun, load: Load, cpu: dict[str, list[tuple[float, float]]]) -> PipelineRun:
+    """Measure a run from its history."""
+    assert job_run.timeline is not None
+    opened = job_run.timeline.opened_s
+    outputs = [e for e in job_run.events if e.kind == "output" and e.about["as"] == "first"]
     seconds = max([len(load.rates), *(int(e.at_s - opened) + 1 for e in outputs)])
     out = [0] * seconds
     for event in outputs:
         out[int(event.at_s - opened)] += event.about["rows"]
-    decided = [
+    decisions = [
         (e.at_s - opened, e.about["said"])
-        for e in ran.events
+        for e in job_run.events
         if e.kind == "orchestrator" and "input configuration is now" in e.about["said"]
     ]
-    latencies = {e.about["epoch"] - ran.timeline.first: e.about["latency_s"] for e in outputs}
+    latencies = {e.about["epoch"] - job_run.timeline.first: e.about["latency_s"] for e in outputs}
     tuples_in = [*load.rates, *[0] * (seconds - len(load.rates))]
-    return Seen(way, tuples_in, out, [latencies[n] for n in sorted(latencies)], cpu, decided)
+    return PipelineRun(way, tuples_in, out, [latencies[n] for n in sorted(latencies)], cpu, decisions)
 
 
-def findings(runs: Sequence[Seen], load: Load) -> list[Finding]:
-    """Figure 3's two halves, and that neither way lost a tuple."""
+def findings(runs: Sequence[PipelineRun], load: Load) -> list[Finding]:
+    """Check both halves of Figure 3, and that no run lost a tuple."""
     static, by_load = (next(run for run in runs if run.way == way) for way in WAYS)
     return [
         Finding(
             "static replication falls behind in High",
             "both nodes saturate; the output does not keep up with the input",
-            static.said(load),
+            static.describe(load),
             static.kept_up(load) < KEEPS_UP,
         ),
         Finding(
             "activation by load keeps up in High",
             "the output follows the input",
-            by_load.said(load),
+            by_load.describe(load),
             by_load.kept_up(load) >= KEEPS_UP,
         ),
         Finding(

@@ -1,4 +1,4 @@
-"""holdfast reproduce laar-search: FT-Search over a corpus of applications, as in LAAR's Figures 4 to 6."""
+"""holdfast reproduce laar-search: runs FT-Search over a corpus of applications (LAAR, Figures 4 to 6)."""
 
 import json
 import tempfile
@@ -33,7 +33,7 @@ from holdfast_papers.records import Records, require_own_folder
 from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
-SAYS = {
+PAPER_PRUNINGS = {
     "CPU": "applied earliest: cuts the largest branches",
     "COMPL": "applied most often",
     "COST": "applied least, and cuts the smallest branches",
@@ -46,12 +46,12 @@ SAYS = {
 @click.option("--seed", default=1, show_default=True, help="Seed of the corpus.")
 @click.option("--seconds", default=60.0, show_default=True, help="Time limit of each run; the paper had 600 s on 6 cores.")
 @click.option(
-    "--constraints", default=",".join(f"{c:g}" for c in CONSTRAINTS), show_default=True, help="IC constraints, by commas."
+    "--constraints", default=",".join(f"{c:g}" for c in CONSTRAINTS), show_default=True, help="IC constraints, separated by commas."
 )
-@click.option("--solvers", default=",".join(CONTENDERS), show_default=True, help="Solvers to run, by commas.")
-@click.option("--workers", default=2, show_default=True, help="Processes that make runs side by side, one core each.")
-@click.option("--master", help="A Spark master to make the runs on, in place of local processes.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where to keep runs (to go on later) and figures.")
+@click.option("--solvers", default=",".join(CONTENDERS), show_default=True, help="Solvers to run, separated by commas.")
+@click.option("--workers", default=2, show_default=True, help="Processes that run solvers in parallel, one core each.")
+@click.option("--master", help="A Spark master to use instead of local processes.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for runs (to continue later) and figures.")
 @result_options
 def laar_search(
     applications: int,
@@ -64,30 +64,30 @@ def laar_search(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Solve a corpus of random applications under growing IC constraints, and put the paper's figures beside ours.
+    """Solve a corpus of random applications under growing IC constraints, and compare the paper's figures with ours.
 
-    Applications have 1 to 12 nodes and 2 to 12 PEs a node. Runs are kept in --out as they end: the same command goes on
-    where it was stopped.
+    Applications have 1 to 12 nodes and 2 to 12 PEs a node. Run the same command again to continue an
+    interrupted study in --out.
 
     \b
     Example:
       holdfast reproduce laar-search --applications 60 --seconds 10 --out laar-search
     """
-    chosen = _names(solvers)
+    solver_names = _names(solvers)
     slas = _numbers(constraints)
     if applications < 1 or workers < 1 or seed < 0 or not 0 < seconds < inf:
         raise HoldfastError(
-            "wanted --applications and --workers of at least 1, --seed of at least 0 and --seconds above 0, "
+            "--applications and --workers must be at least 1, --seed at least 0 and --seconds above 0, "
             f"got {applications}, {workers}, {seed} and {seconds:g}"
         )
     tasks = [
         Task(seed=seed, application=n, sla=sla, solver=solver, seconds=seconds)
         for n in range(applications)
         for sla in slas
-        for solver in chosen
+        for solver in solver_names
     ]
     runs = _make_runs(tasks, out, {"seed": seed, "seconds": seconds}, workers=workers, master=master)
-    document = {"seed": seed, **_summary(runs, chosen), "findings": [asdict(finding) for finding in findings(runs)]}
+    document = {"seed": seed, **_summary(runs, solver_names), "findings": [asdict(finding) for finding in findings(runs)]}
     if out:
         document["figures"] = [str(path) for path in draw(runs, out)]
         (out / "summary.json").write_text(json.dumps(document, indent=2) + "\n")
@@ -100,7 +100,7 @@ def _names(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in CONTENDERS]
     if unknown or not names:
-        raise HoldfastError(f"--solvers wants some of {', '.join(CONTENDERS)}; got '{text}'")
+        raise HoldfastError(f"--solvers needs some of {', '.join(CONTENDERS)}; got '{text}'")
     return names
 
 
@@ -110,7 +110,7 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         numbers = []
     if not numbers or not all(0 <= number <= 1 for number in numbers):
-        raise HoldfastError(f"--constraints wants numbers from 0 to 1 with commas between, got '{text}'")
+        raise HoldfastError(f"--constraints needs numbers from 0 to 1, separated by commas; got '{text}'")
     return numbers
 
 
@@ -180,15 +180,15 @@ def _show(document: dict[str, Any]) -> None:
         echo(f"Figure 6: prunings of {solver} ({document['nodes_per_second'][solver] / 1e6:.1f} million nodes a second)")
         echo(f"  {'rule':6} {'share':>7} {'height':>7}  the paper")
         for rule, found in rules.items():
-            echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {SAYS[rule]}")
+            echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {PAPER_PRUNINGS[rule]}")
     echo("")
     show_findings(document, with_paper=True)
 
 
 def _no_first(document: dict[str, Any], solver: str) -> str:
-    """Why there is no first solution of a solver to compare with the optimum."""
+    """Explain why a solver has no first solution to compare with the optimum."""
     if solver not in document["figure6"]:
-        return "it tells its last solution only"
+        return "it reports its last solution only"
     if document["decided"][solver] == 1:
         return "no strategy meets the constraint, as each run proved"
-    return "no run found an optimum in its time; give more --seconds"
+    return "no run found an optimum in time; give more --seconds"

@@ -1,4 +1,4 @@
-"""What the paper says of FT-Search (section 4.5, Figures 4 to 6), as checks of the runs of its own algorithm."""
+"""The paper's statements about FT-Search (section 4.5, Figures 4 to 6), checked with the runs of the paper's own algorithm."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from holdfast_papers.laar.search_study import PAPER, Run, first_solutions, outco
 
 SOLVER = "ft-search-paper"
 FEW = 0.1
-"""Up to which share of the runs "a small number" is taken to go."""
+"""The largest share of the runs that counts as "a small number"."""
 
 
 def findings(runs: Iterable[Run]) -> list[Finding]:
-    """The checks for which the runs of the paper's algorithm have figures; none where it did not run."""
+    """Check each statement for which there are runs of the paper's algorithm."""
     own = [run for run in runs if run.solver == SOLVER]
     return [*_figure_4(own), *_figure_5(own), *_figure_6(own)] if own else []
 
 
 def _figure_4(own: Sequence[Run]) -> Iterator[Finding]:
-    shares = {sla: found for (_, sla), found in outcomes(own).items()}
-    open_ = [found["TMO"] for found in shares.values()]
+    shares = {sla: share for (_, sla), share in outcomes(own).items()}
+    undecided = [share["TMO"] for share in shares.values()]
     yield Finding(
         "Figure 4: few runs end with neither a solution nor a proof",
         "a small number (10 minutes on six cores each)",
-        ", ".join(f"IC {sla:g}: {found['TMO']:.0%}" for sla, found in shares.items()),
-        max(open_) <= FEW,
+        ", ".join(f"IC {sla:g}: {share['TMO']:.0%}" for sla, share in shares.items()),
+        max(undecided) <= FEW,
     )
     if len(shares) > 1:
-        proved = [found["NUL"] for found in shares.values()]
+        proved = [share["NUL"] for share in shares.values()]
         yield Finding(
-            "Figure 4: more problems have no solution the more IC is asked for",
+            "Figure 4: more applications have no solution when the IC constraint is higher",
             "grows with the constraint",
-            ", ".join(f"IC {sla:g}: {found['NUL']:.0%}" for sla, found in shares.items()),
+            ", ".join(f"IC {sla:g}: {share['NUL']:.0%}" for sla, share in shares.items()),
             proved == sorted(proved) and proved[0] < proved[-1],
         )
 
@@ -56,20 +56,20 @@ def _figure_5(own: Sequence[Run]) -> Iterator[Finding]:
 
 
 def _figure_6(own: Sequence[Run]) -> Iterator[Finding]:
-    found = {rule: cut for rule, cut in prunings(own).items() if any(run.prunings for run in own)}
-    if not found:
+    cuts = {rule: cut for rule, cut in prunings(own).items() if any(run.prunings for run in own)}
+    if not cuts:
         return
-    often = sorted(found, key=lambda rule: (-found[rule][0], rule))
-    high = sorted(found, key=lambda rule: (-found[rule][1], rule))
+    often = sorted(cuts, key=lambda rule: (-cuts[rule][0], rule))
+    high = sorted(cuts, key=lambda rule: (-cuts[rule][1], rule))
     yield Finding(
         "Figure 6: COMPL prunes most often, DOM after it, COST least often",
         "in this order, CPU between them",
-        ", ".join(f"{rule} {found[rule][0]:.0%}" for rule in often),
+        ", ".join(f"{rule} {cuts[rule][0]:.0%}" for rule in often),
         often[:2] == ["COMPL", "DOM"] and often[-1] == "COST",
     )
     yield Finding(
         "Figure 6: CPU cuts the largest branches, COST the smallest",
         "CPU first, COST last",
-        ", ".join(f"{rule} at a height of {found[rule][1]:.1f}" for rule in high),
+        ", ".join(f"{rule} at a height of {cuts[rule][1]:.1f}" for rule in high),
         high[0] == "CPU" and high[-1] == "COST",
     )

@@ -1,4 +1,4 @@
-"""Figures 4, 5 and 6 of the LAAR paper, drawn from our own runs."""
+"""Draws Figures 4, 5 and 6 of the LAAR paper from our runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +11,16 @@ from holdfast_papers.laar.search_study import PAPER, Run, first_solutions, outco
 
 
 def draw(runs: Sequence[Run], directory: Path) -> list[Path]:
-    """Draw all three figures as PNG and SVG; returns the files."""
+    """Draw all three figures as PNG and SVG, and return the paths."""
     figures = {"figure4": _figure_4(runs), "figure5": _figure_5(runs), "figure6": _figure_6(runs)}
-    written = []
+    paths = []
     for name, figure in figures.items():
         FigureCanvasAgg(figure)
         for suffix, metadata in ((".png", None), (".svg", {"Date": None})):
             path = directory / f"{name}{suffix}"
             figure.savefig(path, metadata=metadata)
-            written.append(path)
-    return written
+            paths.append(path)
+    return paths
 
 
 def _figure_4(runs: Sequence[Run]) -> Figure:
@@ -65,9 +65,9 @@ def _figure_6(runs: Sequence[Run]) -> Figure:
     for n, label in enumerate(("share of values pruned", "mean height of branches pruned")):
         axes = figure.add_subplot(1, 2, n + 1)
         for m, solver in enumerate(solvers):
-            found = prunings([run for run in runs if run.solver == solver])
-            places = [at + 0.4 * m for at in range(len(PRUNINGS))]
-            axes.bar(places, [found[rule][n] for rule in PRUNINGS], width=0.4, label=solver)
+            cuts = prunings([run for run in runs if run.solver == solver])
+            positions = [at + 0.4 * m for at in range(len(PRUNINGS))]
+            axes.bar(positions, [cuts[rule][n] for rule in PRUNINGS], width=0.4, label=solver)
         axes.set_xticks([at + 0.2 for at in range(len(PRUNINGS))], PRUNINGS)
         axes.set_ylabel(label)
         if solvers:

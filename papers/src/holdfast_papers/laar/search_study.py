@@ -1,4 +1,4 @@
-"""The paper's study of FT-Search (section 4.5, Figures 4 to 6): solvers over a corpus, and what their runs say together."""
+"""The paper's study of FT-Search (section 4.5, Figures 4 to 6): runs solvers over a corpus and summarises the runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ CONTENDERS: Mapping[str, Callable[[int], Solver]] = {
     "ft-search": lambda workers: FTSearch(workers=workers),
     "milp": lambda workers: Milp(workers=min(2, workers)),
 }
-# What the paper says of its own runs: 10 minutes each on 6 cores at 3.5 GHz.
+# The paper's values, from runs of 10 minutes on 6 cores at 3.5 GHz.
 PAPER = {"first_cost": 1.057, "first_time": 0.37}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run to make: an application of the corpus, an SLA, a solver and its time."""
+    """One run to make: an application of the corpus, an SLA, a solver and its time limit."""
 
     seed: int
     application: int
@@ -38,7 +38,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run gave. `first` and `last` are (cost, seconds) of the first solution and of the best one."""
+    """The result of one run. `first` and `last` are (cost, seconds) of the first solution and of the best one."""
 
     key: str
     application: int
@@ -56,7 +56,7 @@ class Run:
     prunings: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """The run in plain values."""
+        """Return the run in plain values."""
         return asdict(self)
 
     @property
@@ -65,7 +65,7 @@ class Run:
 
 
 def evaluate(task: Task) -> Run:
-    """Make one run. The application depends on the corpus's seed and its own number alone."""
+    """Make one run. The application depends only on the seed of the corpus and on its number."""
     descriptor = generate(np.random.default_rng([task.seed, task.application]), name=f"app{task.application:04d}")
     instance = Instance.of(descriptor, sla=task.sla)
     solution = CONTENDERS[task.solver](task.threads).solve(instance, seconds=task.seconds)
@@ -94,7 +94,7 @@ def evaluate_to_document(task: Task) -> dict[str, Any]:
 
 
 def run_of(document: Mapping[str, Any]) -> Run:
-    """The run that `Run.document` wrote."""
+    """Return the run that `Run.document` wrote."""
     values = dict(document)
     for name in ("first", "last"):
         values[name] = tuple(values[name]) if values[name] else None
@@ -103,18 +103,18 @@ def run_of(document: Mapping[str, Any]) -> Run:
 
 
 def outcomes(runs: Iterable[Run]) -> dict[tuple[str, float], dict[str, float]]:
-    """Figure 4: the share of each outcome, by solver and IC constraint."""
+    """Return the share of each outcome by solver and IC constraint (Figure 4)."""
     groups: dict[tuple[str, float], list[str]] = {}
     for run in runs:
         groups.setdefault((run.solver, run.sla), []).append(run.outcome)
     return {
-        key: {outcome.value: found.count(outcome.value) / len(found) for outcome in Outcome}
-        for key, found in sorted(groups.items())
+        key: {outcome.value: endings.count(outcome.value) / len(endings) for outcome in Outcome}
+        for key, endings in sorted(groups.items())
     }
 
 
 def decided_by_any(runs: Iterable[Run], solvers: Sequence[str]) -> float:
-    """The share of (application, SLA) pairs that one of the solvers proved optimal or infeasible."""
+    """Return the share of (application, SLA) pairs for which one of the solvers proved an optimum or infeasibility."""
     decided: dict[tuple[int, float], bool] = {}
     for run in runs:
         if run.solver in solvers:
@@ -125,7 +125,7 @@ def decided_by_any(runs: Iterable[Run], solvers: Sequence[str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FirstSolution:
-    """Figure 5: the first solution against the optimum. Ratios one per run that found the optimum."""
+    """The first solution compared with the optimum (Figure 5): one ratio for each run that found the optimum."""
 
     cost: tuple[float, ...]
     time: tuple[float, ...]
@@ -140,18 +140,18 @@ class FirstSolution:
 
 
 def first_solutions(runs: Iterable[Run]) -> FirstSolution:
-    """Cost and time of the first solution, as shares of the optimum's."""
-    found = [run for run in runs if run.outcome == Outcome.BST and run.first and run.last]
+    """Return cost and time of the first solutions, as shares of the optimum's."""
+    optimal = [run for run in runs if run.outcome == Outcome.BST and run.first and run.last]
     return FirstSolution(
-        cost=tuple(run.first[0] / run.last[0] for run in found if run.first and run.last and run.last[0] > 0),
-        time=tuple(run.first[1] / run.last[1] for run in found if run.first and run.last and run.last[1] > 0),
+        cost=tuple(run.first[0] / run.last[0] for run in optimal if run.first and run.last and run.last[0] > 0),
+        time=tuple(run.first[1] / run.last[1] for run in optimal if run.first and run.last and run.last[1] > 0),
     )
 
 
 def prunings(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
-    """Figure 6: each rule's mean share of the values pruned, and the mean height of the branches it cut.
+    """Return each rule's mean share of the pruned values and the mean height of the branches that it cut (Figure 6).
 
-    A run counts once, however many nodes it visited.
+    Every run has the same weight.
     """
     shares: dict[str, list[float]] = {rule: [] for rule in PRUNINGS}
     heights: dict[str, list[float]] = {rule: [] for rule in PRUNINGS}

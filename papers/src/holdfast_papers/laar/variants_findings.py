@@ -1,4 +1,4 @@
-"""LAAR's Figures 9 to 12 from the records of its applications, and what section 5.3 says of them, as checks."""
+"""LAAR's Figures 9 to 12, from the records of the applications, and the statements of section 5.3, checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ Ratios = dict[str, list[float]]
 
 
 def ratios(records: Sequence[dict[str, Any]], figure: str, scenario: str, *, to: str = "NR/best", least: float = 0.0) -> Ratios:
-    """Each variant's figure as a multiple of another run's, one per application where that is above zero and at least `least`."""
+    """Return each variant's figure as a multiple of that of run `to`, for each application where the latter is positive and at
+    least `least`."""
     found: Ratios = {variant: [] for variant in VARIANTS}
     for record in records:
         base = record["runs"][to][figure]
@@ -25,10 +26,10 @@ def ratios(records: Sequence[dict[str, Any]], figure: str, scenario: str, *, to:
 
 
 def figures(records: Sequence[dict[str, Any]]) -> dict[str, Ratios]:
-    """Figures 9 to 11, each as a population of ratios by variant."""
+    """Return Figures 9 to 11, each as a population of ratios by variant."""
     return {
         "9 CPU time": ratios(records, "cpu_s", "best"),
-        # Tuples are divisible here: a hundredth of one that NR dropped would make any other's drops a great multiple.
+        # Tuples are divisible here. If NR drops a hundredth of one, every other number of drops is a huge multiple of it.
         "9 tuples dropped": ratios(records, "missed", "best", least=1.0),
         "10 output rate at the peak": ratios(records, "peak_rate", "best"),
         "11 processed, pessimistic": ratios(records, "processed", "worst"),
@@ -37,7 +38,7 @@ def figures(records: Sequence[dict[str, Any]]) -> dict[str, Ratios]:
 
 
 def summary(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Figure 12: mean drops, IC and cost of each variant as shares of static replication's."""
+    """Return mean drops, IC and cost of each variant, as shares of static replication's (Figure 12)."""
 
     def mean(variant: str, figure: str, scenario: str) -> float:
         return float(np.mean([record["runs"][f"{variant}/{scenario}"][figure] for record in records]))
@@ -53,7 +54,7 @@ def summary(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
-    """What section 5.3 says, as checks."""
+    """Check the statements of section 5.3."""
     of = figures(records)
     mean = {name: {v: float(np.mean(r)) if r else float("nan") for v, r in found.items()} for name, found in of.items()}
     cpu, rate = of["9 CPU time"], of["10 output rate at the peak"]

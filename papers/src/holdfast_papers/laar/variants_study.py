@@ -1,4 +1,4 @@
-"""LAAR's evaluation (section 5), simulated: six replication variants of generated applications in three failure scenarios."""
+"""LAAR's evaluation (section 5): simulates six replication variants of generated applications in three failure scenarios."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from holdfast.simulate import Deployment, Glitches, RateTrace, SimulationOutcome
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)
 SCENARIOS = ("best", "worst", "crash", "worst, even")
-"""The paper's three, and its worst case with input rates that have no glitches: what the promise of an IC is made for."""
+"""The paper's three scenarios, and its worst case without glitches of the input rate, for which the IC is guaranteed."""
 RANGES = Ranges(nodes=(4, 4), pes_per_node=(6, 6))
 """24 PEs on four servers: of the paper's five, one nodeed only the management (section 5.2)."""
 SECONDS, VISITS, CRASH_S = 300.0, 2, 16.0
@@ -34,7 +34,7 @@ SETTINGS = SimulationSettings(drain_s=5.0)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One application of the corpus to take through every variant and scenario; `seconds` limits each solver run."""
+    """One application of the corpus, for all variants and scenarios. `seconds` limits each solver run."""
 
     seed: int
     application: int
@@ -46,19 +46,19 @@ class Task:
 
 
 def plan(task: Task) -> dict[str, Any]:
-    """The strategies of one application, replica by replica, and which of LAAR's are proved to be the cheapest.
+    """Plan the strategies of one application. `optimal` lists LAAR's strategies that are proved to be the cheapest.
 
-    `strategies` is empty where none for an IC of 0.7 was found, so that the application cannot be compared. Follows from the
-    seed and the application's number alone, as far as the solver ends in time.
+    `strategies` is empty if no strategy for an IC of 0.7 was found; the application cannot be compared then. The result
+    depends only on the seed and the number of the application, if the solver ends in time.
     """
     instance = Instance.of(_application(task)[0])
-    found, proved = _strategies(instance, task.seconds)
-    bits = {name: active.astype(int).tolist() for name, active in (found or {}).items()}
+    strategies, proved = _strategies(instance, task.seconds)
+    bits = {name: active.astype(int).tolist() for name, active in (strategies or {}).items()}
     return {"key": task.key, "application": task.application, "optimal": proved, "strategies": bits}
 
 
 def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
-    """Every figure of one application whose strategies are known."""
+    """Simulate every variant and scenario of one planned application, and return all figures."""
     task, plans = planned
     descriptor, rng = _application(task)
     instance = Instance.of(descriptor)
@@ -78,16 +78,16 @@ def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _application(task: Task) -> tuple[Descriptor, np.random.Generator]:
-    """The application, and the rng that goes on to draw its trace and crash."""
+    """Return the application, and the random generator for its trace and crash."""
     rng = np.random.default_rng([task.seed, task.application])
     return generate(rng, ranges=RANGES, name=f"app{task.application:04d}"), rng
 
 
 def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:
-    """All replicas of each PE but one are dead from the start, and the one that lives is idle for as much of the time as can be.
+    """Crash all replicas of each PE but one at the start. The survivor is the replica that is idle for most of the time.
 
-    Eq. 14 lets the survivor differ from configuration to configuration; replicas that are dead throughout cannot, so this is the
-    worst that can really happen.
+    Eq. 14 lets the survivor differ between configurations. Replicas that are dead throughout cannot, so this is the worst case
+    that can happen.
     """
     dead = []
     share = np.einsum("c,cij->ij", instance.probability, deployment.active.astype(np.float64))
@@ -98,25 +98,25 @@ def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:
 
 
 def _strategies(instance: Instance, seconds: float) -> tuple[dict[str, Active] | None, list[str]]:
-    """The variants' strategies, None where one of LAAR's is missing; and which of LAAR's are proved to be the cheapest."""
-    solver, found, proved = BestOfTwo(workers=1), dict[str, Active](), list[str]()
+    """Return the strategies of all variants, or None if one of LAAR's is missing, and which of LAAR's are proved optimal."""
+    solver, strategies, proved = BestOfTwo(workers=1), dict[str, Active](), list[str]()
     solution = None
-    for name, sla in reversed(LAAR.items()):  # the strictest first: most applications fall out there
+    for name, sla in reversed(LAAR.items()):  # the strictest first: most applications fail there
         solution = solver.solve(instance.at(sla), seconds=seconds)
         if solution.active is None:
             return None, proved
-        found[name] = solution.active
+        strategies[name] = solution.active
         if solution.outcome is Outcome.BST:
             proved.append(name)
     assert solution is not None
-    found |= {"NR": non_replicated(instance, solver=_Known(solution)), "SR": static_replication(instance)}
-    found["GRD"] = greedy(instance)
-    return {name: found[name] for name in VARIANTS}, proved
+    strategies |= {"NR": non_replicated(instance, solver=_Known(solution)), "SR": static_replication(instance)}
+    strategies["GRD"] = greedy(instance)
+    return {name: strategies[name] for name in VARIANTS}, proved
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A solver that has the answer already: NR is made from the strategy for an IC of 0.5."""
+    """A solver that returns a known solution: NR is derived from the strategy for an IC of 0.5."""
 
     solution: Solution
     name: str = "known"
@@ -126,17 +126,17 @@ class _Known:
 
 
 def _is_high(descriptor: Descriptor, trace: RateTrace) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which of the trace's seconds belong to High, glitches aside."""
+    """Return which seconds of the trace belong to High, ignoring glitches."""
     plain = drawn_rates(descriptor, np.random.default_rng(0), seconds=SECONDS, visits=VISITS)
     high = descriptor.input_configurations[-1].rates["source"]
     return np.asarray(plain.rates[: len(trace.rates), 0] == high)
 
 
 def _node_crash(descriptor: Descriptor, trace: RateTrace, rng: np.random.Generator) -> Schedule:
-    """One node drawn by chance is away for 16 s that lie within a High period."""
+    """Crash one random node for 16 s within a High period."""
     high = _is_high(descriptor, trace)
-    whole = [t for t in range(len(high) - int(CRASH_S)) if high[t : t + int(CRASH_S)].all()]
-    at_s, node = float(rng.choice(whole)), str(rng.choice(list(descriptor.nodes)))
+    starts = [t for t in range(len(high) - int(CRASH_S)) if high[t : t + int(CRASH_S)].all()]
+    at_s, node = float(rng.choice(starts)), str(rng.choice(list(descriptor.nodes)))
     return Schedule(faults=(ScheduledFault(at_s=at_s, kind="crash", what="node", target=(node,), back_after_s=CRASH_S),))
 
 

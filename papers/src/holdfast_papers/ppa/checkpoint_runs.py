@@ -1,7 +1,7 @@
-"""PPA's Figure 9 as real runs on Spark: what checkpoints cost a task, of what its epochs do, by interval and rate.
+"""PPA's Figure 9 as real runs on Spark: the time of a task's checkpoints as a share of its processing time, by interval and rate.
 
-Tasks that do the same work on the same stream side by side differ in how often they are checkpointed. Seconds are those that a
-replica spent, on a clock: the CPU time of a task is spread over the threads of Python, of the JVM and of the object store.
+Tasks that do the same work on the same stream differ only in how often they are checkpointed. The study measures wall-clock time,
+because the CPU time of a task is spread over threads of Python, of the JVM and of the object store.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from holdfast.documents import HistoryEvent
 from holdfast.errors import HoldfastError
 from holdfast.trial import LocalCluster
 from holdfast_papers.finding import Finding
-from holdfast_papers.ppa.even_windows import completed, write_windows
+from holdfast_papers.ppa.even_windows import run_to_end, write_windows
 
 RATES = (500, 1000)
 INTERVALS = (1, 5, 15, 30)
-"""Epochs, of a second each, between checkpoints."""
+"""Epochs of one second between checkpoints."""
 WINDOW, KEYS = 30, 50
 SECONDS = 122
-"""A window to fill, three of the longest intervals, and a little."""
+"""Time to fill a window, three of the longest intervals, and a margin."""
 PES = {f"every_{interval}": interval for interval in INTERVALS}
 
 APPLICATION = f'''
@@ -55,10 +55,10 @@ for name in {tuple(PES)!r}:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a task's checkpoints took of its time, at a rate and interval: the median of `checkpoints`, of so many `rows`, took
-    `checkpoint_s` and the median epoch between them `epoch_s`; `share` is the one by as many of the other as there are between two.
+    """The cost of a task's checkpoints at a rate and interval.
 
-    Medians, because the machine may have had something else to do at one of a few checkpoints.
+    The median checkpoint has `rows` rows and took `checkpoint_s`; the median epoch took `epoch_s`. `share` is the time of a
+    checkpoint divided by that of the epochs between two. Medians, because the machine may be busy during one of a few checkpoints.
     """
 
     rate: int
@@ -71,69 +71,70 @@ class Cost:
 
 
 Run = dict[str, Any]
-"""A rate, its costs by interval and the machine's load."""
+"""A rate, its costs by interval, and the load of the machine."""
 
 
 def run_rates(rates: Sequence[int], work: Path, *, done: Callable[[Run], None] = lambda run: None) -> list[Run]:
-    """Every rate, one run after the other on one cluster."""
+    """Run every rate, one after the other, on one cluster."""
     work.mkdir(parents=True, exist_ok=True)
     application = work / "checkpoints.py"
     application.write_text(APPLICATION)
     terms = {"contracts": {pe: {"checkpoint_epochs": interval} for pe, interval in PES.items()}}
-    found = []
+    results = []
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
         for rate in rates:
             trace = work / f"trace-{rate}.parquet"
             write_windows(trace, seconds=SECONDS, rate=rate, keys=KEYS)
-            ran = completed(cluster, f"rate-{rate}", application, trace, terms, what=f"{rate} tuples/s")
-            assert ran.timeline is not None
-            events = [event for event in ran.events if event.at_s >= ran.timeline.opened_s]
-            costs = [asdict(cost) for cost in costs_of(events, rate, full=ran.timeline.first + WINDOW - 1)]
+            job_run = run_to_end(cluster, f"rate-{rate}", application, trace, terms, what=f"{rate} tuples/s")
+            assert job_run.timeline is not None
+            events = [event for event in job_run.events if event.at_s >= job_run.timeline.opened_s]
+            costs = [asdict(cost) for cost in costs_of(events, rate, full=job_run.timeline.first + WINDOW - 1)]
             run = {"rate": rate, "costs": costs, "load": round(psutil.getloadavg()[0], 2)}
-            found.append(run)
+            results.append(run)
             done(run)
-    return found
+    return results
 
 
 def costs_of(events: Iterable[HistoryEvent], rate: int, *, full: int) -> list[Cost]:
-    """What the history tells of each task's checkpoints once its window is full, which it is after the epoch `full`.
+    """Return the cost of each task's checkpoints after epoch `full`, when its window is full, from the history.
 
-    The last one of a job, which comes before its turn, is left out. Raises HoldfastError for a task without any.
+    The last checkpoint of a job comes early and does not count. Raises HoldfastError for a task without checkpoints.
     """
-    told = [event.about for event in events if event.kind == "checkpoint"]
-    found = []
+    checkpoints = [event.about for event in events if event.kind == "checkpoint"]
+    costs = []
     for pe, interval in PES.items():
-        mine = [
-            each
-            for each in told
-            if each["task"] == f"{pe}/0" and each["since"] >= full and each["epoch"] - each["since"] >= interval
+        own = [
+            event
+            for event in checkpoints
+            if event["task"] == f"{pe}/0" and event["since"] >= full and event["epoch"] - event["since"] >= interval
         ]
-        if not mine:
-            wanted = f"wanted a checkpoint every {interval} epochs after epoch {full}"
-            raise HoldfastError(f"PE '{pe}': {wanted}, and the history tells of none")
-        took_s = median(each["took_s"] for each in mine)
-        epoch_s = median(each["worked_s"] / (each["epoch"] - each["since"]) for each in mine)
-        between = sum(each["epoch"] - each["since"] for each in mine) / len(mine)
-        rows = median(each["rows"] for each in mine)
-        found.append(Cost(rate, interval, len(mine), rows, took_s, epoch_s, took_s / (between * epoch_s)))
-    return found
+        if not own:
+            raise HoldfastError(
+                f"PE '{pe}': expected a checkpoint every {interval} epochs after epoch {full}, but the history has none"
+            )
+        took_s = median(event["took_s"] for event in own)
+        epoch_s = median(event["worked_s"] / (event["epoch"] - event["since"]) for event in own)
+        between = sum(event["epoch"] - event["since"] for event in own) / len(own)
+        rows = median(event["rows"] for event in own)
+        costs.append(Cost(rate, interval, len(own), rows, took_s, epoch_s, took_s / (between * epoch_s)))
+    return costs
 
 
 def findings(runs: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """What section VI-A says of Figure 9, as checks of real runs."""
+    """Check the statements of section VI-A about Figure 9 with real runs."""
     shares = {run["rate"]: {cost["interval_s"]: cost["share"] for cost in run["costs"]} for run in runs}
-    every = [[by[interval] for interval in INTERVALS] for by in shares.values()]
+    series = [[by[interval] for interval in INTERVALS] for by in shares.values()]
 
-    def said(by: Mapping[int, float]) -> str:
+    def shares_text(by: Mapping[int, float]) -> str:
         return ", ".join(f"{interval} s {by[interval]:.1%}" for interval in INTERVALS)
 
     return [
         Finding(
             "Figure 9, real runs: checkpoints cost more the more often they are made",
             "increases quickly with shorter intervals",
-            "; ".join(f"{rate} tuples/s: {said(by)}" for rate, by in shares.items()),
-            all(often > rarely for each in every for often, rarely in pairwise(each)),
+            "; ".join(f"{rate} tuples/s: {shares_text(by)}" for rate, by in shares.items()),
+            all(often > rarely for row in series for often, rarely in pairwise(row)),
         ),
         Finding(
             "Figure 9, real runs: one every second is prohibitive",

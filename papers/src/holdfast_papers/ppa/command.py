@@ -1,4 +1,4 @@
-"""holdfast reproduce ppa: PPA's evaluation (sections VI-A and VI-B), its findings beside ours."""
+"""holdfast reproduce ppa: repeats PPA's evaluation (sections VI-A and VI-B) and compares the findings."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PARTS = ("simulated", "accuracy", "runs")
     type=click.Choice([*PARTS, "all"]),
     default="all",
     show_default=True,
-    help="Recovery at the paper's scale, simulated (Figures 7 to 10); accuracy of tentative output, by failing tasks on Spark "
-    "(Figures 12 and 13); recovery and checkpoints of real processes on Spark (Figures 7 to 10, smaller).",
+    help="simulated: recovery at the paper's scale (Figures 7 to 10). accuracy: tentative output on Spark while tasks have failed "
+    "(Figures 12 and 13). runs: recovery and checkpoints of real processes on Spark (Figures 7 to 10, smaller).",
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of traces and of the moments of failures."
-)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of traces and failure times.")
 @click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Simulated failures of each kind.")
 @click.option("--events", type=click.IntRange(min=20_000), default=200_000, show_default=True, help="Rows of each trace on Spark.")
 @click.option("--quick", is_flag=True, help="Recovery of real processes at one rate and window only.")
-@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to simulate in.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark master for the accuracy; it must see --out.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that simulate.")
+@click.option(
+    "--master", default="local[*]", show_default=True, help="Spark master for part accuracy; it must be able to read --out."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -47,12 +47,11 @@ PARTS = ("simulated", "accuracy", "runs")
 def ppa(
     part: str, seed: int, repetitions: int, events: int, quick: bool, workers: int, master: str, out: Path, as_json: bool
 ) -> None:
-    """Figures 7 to 10, 12 and 13: how long recovery takes, what checkpoints cost, and what tentative output is worth.
+    """Figures 7 to 10, 12 and 13: how long recovery takes, what checkpoints cost, and how accurate tentative output is.
 
     Simulated: the topology of Figure 6 at the paper's rates, on 30 nodes. On Spark: top pages and traffic incidents over generated
-    traces with every task outside a plan failed; three windowed PEs whose replicas are killed one at a time and all at once; and
-    PEs that are checkpointed at several intervals.
-    What has been done is kept in --out: the same command goes on where it was stopped.
+    traces, with every task outside a plan failed; three windowed PEs whose replicas are killed one at a time and all at once; and
+    PEs that are checkpointed at several intervals. Run the same command again to continue an interrupted study.
 
     \b
     Example:
@@ -65,18 +64,18 @@ def ppa(
         "seed": seed,
         "findings": [],
     }
-    sections: list[str] = []
+    report_parts: list[str] = []
     steps = {
         "simulated": lambda: _simulated(seed, repetitions, out, workers=workers),
         "accuracy": lambda: _accuracy(seed, events, out, master=master),
         "runs": lambda: real_runs(out, varied=not quick),
     }
     for name in PARTS if part == "all" else (part,):
-        found, checks, parts = steps[name]()
-        document |= found
-        document["findings"] += [asdict(check) for check in checks]
-        sections += parts
-    _write(out, document, sections)
+        figures, findings_of_part, parts = steps[name]()
+        document |= figures
+        document["findings"] += [asdict(check) for check in findings_of_part]
+        report_parts += parts
+    _write(out, document, report_parts)
     finish(document, as_json=as_json, show=lambda: _show(document, out))
 
 
@@ -86,55 +85,57 @@ def _show(document: Mapping[str, Any], out: Path) -> None:
 
 
 def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
-    """Section VI-A at the paper's scale."""
-    from holdfast_papers.ppa.recovery_simulation import OPERATORS, cells, measured, study
+    """Simulate section VI-A at the paper's scale."""
+    from holdfast_papers.ppa.recovery_simulation import OPERATORS, cells, measure_cell, study
     from holdfast_papers.ppa.recovery_simulation_findings import findings
     from holdfast_papers.records import Records
 
-    kept = Records(out / "simulated", {"seed": seed, "repetitions": repetitions, "operators": list(OPERATORS)})
+    records = Records(out / "simulated", {"seed": seed, "repetitions": repetitions, "operators": list(OPERATORS)})
     with progress_bar("simulating") as progress:
-        lines = kept.fill(measured, {cell.key: cell for cell in cells(seed, repetitions)}, workers=workers, progress=progress)
-    found = study(lines)
-    return {"repetitions": repetitions, **found}, findings(found), _recovery_sections(found)
+        rows_of_cells = records.fill(
+            measure_cell, {cell.key: cell for cell in cells(seed, repetitions)}, workers=workers, progress=progress
+        )
+    figures = study(rows_of_cells)
+    return {"repetitions": repetitions, **figures}, findings(figures), _recovery_sections(figures)
 
 
 def _accuracy(seed: int, events: int, out: Path, *, master: str) -> Step:
-    """Section VI-B on Spark."""
+    """Run section VI-B on Spark."""
     from holdfast.engine import open_session
     from holdfast_papers.ppa.tentative_findings import findings
     from holdfast_papers.ppa.tentative_study import QUERIES, plans, prepare
     from holdfast_papers.records import Records
 
-    kept = Records(out / "accuracy", {"seed": seed, "events": events})
-    if any(f"{query.name}/done" not in kept for query in QUERIES):
+    records = Records(out / "accuracy", {"seed": seed, "events": events})
+    if any(f"{query.name}/done" not in records for query in QUERIES):
         spark = open_session(master, name="holdfast reproduce ppa", memory="2g")
         try:
             for query in QUERIES:
-                if f"{query.name}/done" in kept:
+                if f"{query.name}/done" in records:
                     continue
                 with tempfile.TemporaryDirectory(prefix="trace-", dir=out.resolve()) as folder:
                     trace = Path(folder) / ("pages.parquet" if query.name == "Q1" else "traffic")
                     query.write_trace(trace, events=events, seed=seed)
                     say(f"{query.name}: {query.example} over {events:,} rows ...")
                     trial = prepare(spark, query, example_path(query.example), trace, scratch=Path(folder))
-                    wanted = list(plans(query, trial.topology))
-                    seen: dict[frozenset[str], float] = {}
+                    plans_to_try = list(plans(query, trial.topology))
+                    accuracy_of: dict[frozenset[str], float] = {}
                     with progress_bar(f"{query.name}: plans") as progress:
-                        for number, plan in enumerate(wanted, 1):
-                            progress(number, len(wanted))
+                        for number, plan in enumerate(plans_to_try, 1):
+                            progress(number, len(plans_to_try))
                             alive = frozenset(plan.tasks)
-                            if plan.key in kept:
-                                seen[alive] = kept[plan.key]["accuracy"]
-                            elif alive not in seen:
-                                seen[alive] = trial.accuracy(sorted(set(trial.topology.tasks) - alive))
-                            if plan.key not in kept:
-                                kept.add({"key": plan.key, **_plain(plan), "accuracy": seen[alive]})
-                    keys = [plan.key for plan in wanted]
-                    kept.add({"key": f"{query.name}/done", "plans": keys, "tasks": len(trial.topology.tasks)})
+                            if plan.key in records:
+                                accuracy_of[alive] = records[plan.key]["accuracy"]
+                            elif alive not in accuracy_of:
+                                accuracy_of[alive] = trial.accuracy(sorted(set(trial.topology.tasks) - alive))
+                            if plan.key not in records:
+                                records.add({"key": plan.key, **_plain(plan), "accuracy": accuracy_of[alive]})
+                    keys = [plan.key for plan in plans_to_try]
+                    records.add({"key": f"{query.name}/done", "plans": keys, "tasks": len(trial.topology.tasks)})
                     spark.catalog.clearCache()
         finally:
             spark.stop()
-    rows = [kept[key] for query in QUERIES for key in kept[f"{query.name}/done"]["plans"]]
+    rows = [records[key] for query in QUERIES for key in records[f"{query.name}/done"]["plans"]]
     return {"events": events, "accuracy": rows}, findings(rows), _accuracy_sections(rows)
 
 
@@ -142,7 +143,7 @@ def _plain(plan: Any) -> dict[str, Any]:
     return {name: value for name, value in asdict(plan).items() if name != "key"}
 
 
-def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> None:
+def _write(out: Path, document: Mapping[str, Any], report_parts: Sequence[str]) -> None:
     """Write ppa.html and ppa.json."""
     from holdfast.documents import write_whole
     from holdfast.report import heading, html_page, paragraph, verdicts
@@ -151,7 +152,7 @@ def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> N
         paragraph(f"Made by: {document['command']}."),
         heading("Findings"),
         verdicts([(c["name"], c["holds"], f"{c['ours']}. Paper: {c['paper']}.") for c in document["findings"]]),
-        *sections,
+        *report_parts,
     ]
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "ppa.json", json.dumps(document, indent=2))
@@ -161,7 +162,7 @@ def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> N
 def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
     from holdfast.report import cards, heading, line_plot, paragraph, table
 
-    def lines(figure: str, window_s: float) -> list[tuple[str, list[float], list[float]]]:
+    def rows_of_cells(figure: str, window_s: float) -> list[tuple[str, list[float], list[float]]]:
         rows = [row for row in document["recovery"] if row["window_s"] == window_s]
         names = list(dict.fromkeys(row["technique"] for row in rows))
         return [
@@ -171,7 +172,7 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
 
     rate, latency = "tuples per second and source task", "recovery latency (s)"
     plots = [
-        line_plot(lines(figure, window_s), x=rate, y=latency, title=f"{title}, window {window_s:g} s", level=None)
+        line_plot(rows_of_cells(figure, window_s), x=rate, y=latency, title=f"{title}, window {window_s:g} s", level=None)
         for title, figure in (("Figure 7: one node", "single_s"), ("Figure 8: all nodes", "correlated_s"))
         for window_s in (10.0, 30.0)
     ]
@@ -186,7 +187,7 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
     ]
     plots.append(line_plot(shares, x="checkpoint interval (s)", y="CPU time, share of processing", title="Figure 9", level=None))
     names = list(dict.fromkeys(row["plan"] for row in document["partial"]))
-    ten = [
+    figure_10 = [
         (
             name,
             [row["rate"] for row in document["partial"] if row["plan"] == name],
@@ -194,12 +195,12 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
         )
         for name in names
     ]
-    plots.append(line_plot(ten, x=rate, y=latency, title="Figure 10: all nodes, window 30 s", level=None))
+    plots.append(line_plot(figure_10, x=rate, y=latency, title="Figure 10: all nodes, window 30 s", level=None))
     return [
         heading("Figures 7 and 8: recovery latency, simulated"),
         paragraph(
             "A PE per task, each on a node of its own that is half busy at 2,000 tuples a second; writing or loading a tuple "
-            "of state takes a tenth of processing it. The paper says neither, so who stands above whom is compared."
+            "of state takes a tenth of processing it. The paper states neither, so only the order of techniques is compared."
         ),
         table(
             ("technique", "rate", "window (s)", "one node (s)", "all nodes (s)"),
@@ -225,9 +226,9 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
 def _accuracy_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     from holdfast.report import cards, heading, line_plot, table
 
-    def line(name: str, figure: str, **wanted: str) -> tuple[str, list[float], list[float]]:
-        found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-        return name, [row["ratio"] for row in found], [row[figure] for row in found]
+    def line(name: str, figure: str, **plans_to_try: str) -> tuple[str, list[float], list[float]]:
+        figures = [row for row in rows if all(row[key] == value for key, value in plans_to_try.items())]
+        return name, [row["ratio"] for row in figures], [row[figure] for row in figures]
 
     plots = []
     for query in dict.fromkeys(row["query"] for row in rows):

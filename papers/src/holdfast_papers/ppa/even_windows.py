@@ -1,4 +1,4 @@
-"""Even traces for windowed applications, and their runs to the end: what the studies of recovery and of checkpoints share."""
+"""Even traces for windowed applications, and complete runs over them. The studies of recovery and of checkpoints share these."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.trial import JobRun, LocalCluster, layout_of, run_job
 
 
 def write_windows(path: Path, *, seconds: int, rate: int, keys: int) -> None:
-    """A trace of evenly spaced tuples whose keys come in turn."""
+    """Write a trace of evenly spaced tuples whose keys take turns."""
     count = rate * seconds
     begins = datetime(2024, 1, 1, tzinfo=UTC)
     times = [begins + timedelta(seconds=(n + 0.5) / rate) for n in range(count)]
@@ -26,7 +26,7 @@ def write_windows(path: Path, *, seconds: int, rate: int, keys: int) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def completed(
+def run_to_end(
     cluster: LocalCluster,
     name: str,
     application: Path,
@@ -36,7 +36,7 @@ def completed(
     what: str,
     faults: Schedule | None = None,
 ) -> JobRun:
-    """A job's run over a trace, to its end; `terms` are what else the job says. Raises HoldfastError of `what` where it fails."""
+    """Run a job over a trace to its end. `terms` are further fields of the job. Raises HoldfastError, which names `what`."""
     document = {
         "job": name,
         "type": "finite",
@@ -47,7 +47,7 @@ def completed(
         **terms,
     }
     job = check_document(document, Job, thing="the study's job")
-    ran = run_job(job, layout_of(job), cluster, schedule=faults)
-    if ran.state != "completed" or ran.timeline is None:
-        raise HoldfastError(f"{what}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
-    return ran
+    job_run = run_job(job, layout_of(job), cluster, schedule=faults)
+    if job_run.state != "completed" or job_run.timeline is None:
+        raise HoldfastError(f"{what}: the job ended as {job_run.state}: {job_run.reason or 'no reason given'}")
+    return job_run

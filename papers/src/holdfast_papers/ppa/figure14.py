@@ -1,7 +1,7 @@
-"""The paper's comparison of planners over random topologies (PPA section VI-C, Figure 14), run again with ours beside.
+"""The paper's comparison of planners over random topologies (PPA section VI-C, Figure 14), with our planner added.
 
-The paper gives pictures without numbers, and leaves the ranges of parallelism and the defaults of what a panel does not
-vary open; ours are in SETTINGS. What it finds in the pictures is checked by name.
+The paper gives pictures without numbers. It does not state the ranges of parallelism nor the defaults of what a panel does not
+vary; ours are in SETTINGS. Its statements about the pictures are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.planning.ppa import Frontier, Greedy, Ranges, StructureAware, gene
 from holdfast_papers.finding import Finding
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-PLANNERS = (Greedy(), StructureAware(alone=True), Frontier())  # the paper's structure-aware, without our safeguard
+PLANNERS = (Greedy(), StructureAware(alone=True), Frontier())  # the paper's structure-aware, without our additions
 GREEDY, AWARE, OURS = (planner.name for planner in PLANNERS)
 NOISE = 0.01  # of a mean over the topologies
 
@@ -37,7 +37,7 @@ TITLES = {"a": "skew of workloads", "b": "parallelism", "c": "kind of topology",
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unit:
-    """One topology of one setting: the smallest piece of work, the same wherever and whenever it is done."""
+    """One topology of one setting: the smallest piece of work. Its result depends on nothing else."""
 
     panel: str
     setting: str
@@ -50,21 +50,21 @@ class Unit:
 
 
 def units(seed: int, topologies: int) -> list[Unit]:
-    """All work of the figure. Settings share their seeds, so that a panel compares like with like.
+    """Return all work of the figure. Settings share seeds, so that a panel compares the same topologies.
 
-    What several panels have in common is done once.
+    A setting that several panels have in common is listed once.
     """
-    distinct = sorted({_first(ranges) for settings in SETTINGS.values() for ranges in settings.values()})
+    distinct = sorted({_first_use(ranges) for settings in SETTINGS.values() for ranges in settings.values()})
     return [Unit(panel, setting, number, seed) for number in range(topologies) for panel, setting in distinct]
 
 
-def _first(ranges: Ranges) -> tuple[str, str]:
-    """The first panel and setting with these ranges."""
+def _first_use(ranges: Ranges) -> tuple[str, str]:
+    """Return the first panel and setting with these ranges."""
     return next((p, s) for p, settings in SETTINGS.items() for s, own in settings.items() if own == ranges)
 
 
 def measure_unit(unit: Unit) -> dict[str, Any]:
-    """The output fidelity that each planner reaches at each replication ratio, and the bound of ours."""
+    """Return the output fidelity of each planner at each replication ratio, and the bound of ours."""
     ranges = SETTINGS[unit.panel][unit.setting]
     topology = generate(np.random.default_rng([unit.seed, unit.number]), ranges=ranges)
     measure = output_fidelity(topology)
@@ -92,7 +92,7 @@ class Panel:
 
 
 def panels(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Panel]]:
-    """Records by panel and setting."""
+    """Group records by panel and setting."""
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for record in sorted(records, key=lambda record: str(record["key"])):
         panel, setting, *_ = record["key"].split("/")
@@ -100,8 +100,8 @@ def panels(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Panel]]:
     return {
         panel: {
             setting: Panel(
-                {name: np.array([r["quality"][name] for r in rows[_first(ranges)]]) for name in (GREEDY, AWARE, OURS)},
-                np.array([r["bound"] for r in rows[_first(ranges)]]),
+                {name: np.array([r["quality"][name] for r in rows[_first_use(ranges)]]) for name in (GREEDY, AWARE, OURS)},
+                np.array([r["bound"] for r in rows[_first_use(ranges)]]),
             )
             for setting, ranges in settings.items()
         }
@@ -109,16 +109,16 @@ def panels(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Panel]]:
     }
 
 
-def findings(found: Mapping[str, Mapping[str, Panel]]) -> list[Finding]:
-    """What the paper finds in Figure 14, and what is ours beyond it, each true or false."""
-    everything = [(f"{p}, {s}", panel) for p, settings in found.items() for s, panel in settings.items()]
-    behind = min(float((panel.mean(AWARE) - panel.mean(GREEDY)).min()) for _, panel in everything)
-    low = [_advantage(panel, 0) for _, panel in everything]
-    high = [_advantage(panel, -1) for _, panel in everything]
-    times = max(_times(panel) for _, panel in everything)
-    ahead = np.concatenate([(p.quality[OURS] - p.quality[AWARE]).ravel() for _, p in everything])
-    gap = np.concatenate([(p.bound - p.quality[OURS]).ravel() for _, p in everything])
-    apart = {s: float(np.mean(p.mean(AWARE) - p.mean(GREEDY))) for s, p in found["c"].items()}
+def findings(panel_of: Mapping[str, Mapping[str, Panel]]) -> list[Finding]:
+    """Check the paper's statements about Figure 14, and two of ours."""
+    all_panels = [(f"{p}, {s}", panel) for p, settings in panel_of.items() for s, panel in settings.items()]
+    behind = min(float((panel.mean(AWARE) - panel.mean(GREEDY)).min()) for _, panel in all_panels)
+    low = [_advantage(panel, 0) for _, panel in all_panels]
+    high = [_advantage(panel, -1) for _, panel in all_panels]
+    times = max(_times(panel) for _, panel in all_panels)
+    ahead = np.concatenate([(p.quality[OURS] - p.quality[AWARE]).ravel() for _, p in all_panels])
+    gap = np.concatenate([(p.bound - p.quality[OURS]).ravel() for _, p in all_panels])
+    apart = {s: float(np.mean(p.mean(AWARE) - p.mean(GREEDY))) for s, p in panel_of["c"].items()}
     return [
         Finding(
             "structure-aware is ahead of greedy in every setting and at every ratio",
@@ -138,16 +138,16 @@ def findings(found: Mapping[str, Mapping[str, Panel]]) -> list[Finding]:
             f"up to {times:.0f} times",
             times >= 10,
         ),
-        _ordered(found["a"], "skewed workloads give higher fidelity", "better with higher skewness"),
-        _ordered(found["b"], "more parallelism gives higher fidelity", "increases with the degrees"),
-        _ordered(_backwards(found["c"]), "structured beat full topologies", "generally higher"),
+        _ordered(panel_of["a"], "skewed workloads give higher fidelity", "better with higher skewness"),
+        _ordered(panel_of["b"], "more parallelism gives higher fidelity", "increases with the degrees"),
+        _ordered(_backwards(panel_of["c"]), "structured beat full topologies", "generally higher"),
         Finding(
             "on full topologies the two are close",
             "their performances are close",
             f"mean difference {apart['full']:.3f} (full) against {apart['structured']:.3f} (structured)",
             apart["full"] < apart["structured"],
         ),
-        _ordered(_backwards(found["d"]), "joins lower fidelity", "decreases with more joins"),
+        _ordered(_backwards(panel_of["d"]), "joins lower fidelity", "decreases with more joins"),
         Finding(
             "ours is never below structure-aware",
             "(not in the paper)",
@@ -163,11 +163,11 @@ def findings(found: Mapping[str, Mapping[str, Panel]]) -> list[Finding]:
     ]
 
 
-def table(found: Mapping[str, Mapping[str, Panel]]) -> list[dict[str, Any]]:
-    """Means over the topologies: a row per panel, setting, planner and ratio."""
+def table(panel_of: Mapping[str, Mapping[str, Panel]]) -> list[dict[str, Any]]:
+    """Return means over the topologies: a row per panel, setting, planner and ratio."""
     return [
         {"panel": p, "setting": s, "planner": planner, "ratio": ratio, "of": round(float(value), 4)}
-        for p, settings in found.items()
+        for p, settings in panel_of.items()
         for s, panel in settings.items()
         for planner in (GREEDY, AWARE, OURS)
         for ratio, value in zip(RATIOS, panel.mean(planner), strict=True)
@@ -175,7 +175,7 @@ def table(found: Mapping[str, Mapping[str, Panel]]) -> list[dict[str, Any]]:
 
 
 def draw(path: Path, panel: str, settings: Mapping[str, Panel]) -> None:
-    """One panel of the figure: fidelity against ratio, a line per planner and setting."""
+    """Draw one panel of the figure: fidelity against ratio, a line per planner and setting."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -195,13 +195,13 @@ def draw(path: Path, panel: str, settings: Mapping[str, Panel]) -> None:
 
 
 def _advantage(panel: Panel, at: int) -> float:
-    """The share of structure-aware's fidelity that greedy misses."""
+    """Return the share of structure-aware's fidelity that greedy misses."""
     aware, greedy = float(panel.mean(AWARE)[at]), float(panel.mean(GREEDY)[at])
     return (aware - greedy) / aware if aware else 0.0
 
 
 def _times(panel: Panel) -> float:
-    """The greatest multiple of greedy's fidelity that structure-aware reaches, where greedy reaches any to speak of."""
+    """Return structure-aware's largest multiple of greedy's fidelity, where greedy reaches at least 0.001."""
     aware, greedy = panel.mean(AWARE), panel.mean(GREEDY)
     return float(np.max(aware[greedy >= 0.001] / greedy[greedy >= 0.001], initial=1.0))
 
@@ -211,7 +211,7 @@ def _backwards(settings: Mapping[str, Panel]) -> dict[str, Panel]:
 
 
 def _ordered(settings: Mapping[str, Panel], name: str, paper: str) -> Finding:
-    """Whether structure-aware's mean fidelity rises from the first setting to the last."""
+    """Check that structure-aware's mean fidelity rises from the first setting to the last."""
     means: Sequence[float] = [float(panel.mean(AWARE).mean()) for panel in settings.values()]
     shown = ", ".join(f"{setting} {mean:.3f}" for setting, mean in zip(settings, means, strict=True))
     return Finding(name, paper, shown, all(b >= a - NOISE / 2 for a, b in pairwise(means)) and means[-1] > means[0])

@@ -1,4 +1,4 @@
-"""holdfast reproduce ppa-plans: PPA's comparison of planners over random topologies, ours beside them."""
+"""holdfast reproduce ppa-plans: compares planners over random topologies (PPA, Figure 14)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast_papers.records import Record, Records, require_own_folder
 from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
-FEW = 20  # topologies below which a mean says little
+FEW = 20  # topologies below which a mean is not meaningful
 
 
 @click.command("ppa-plans")
@@ -34,12 +34,12 @@ FEW = 20  # topologies below which a mean says little
 @click.option("--topologies", type=int, default=100, show_default=True, help="Random topologies per setting.")
 @click.option("--seed", type=int, default=14, show_default=True, help="Seed of all topologies, from 0.")
 @click.option("--workers", type=int, default=2, show_default=True, help="Processes to work in.")
-@click.option("--master", help="Spark master to work on, in place of local processes.")
+@click.option("--master", help="A Spark master to use instead of local processes.")
 @result_options
 def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str | None, as_json: bool) -> None:
     """Figure 14 a to d: output fidelity by replication ratio of greedy, structure-aware and our planner.
 
-    Each topology's record is kept as soon as it is made: a run that was interrupted goes on where it stopped.
+    Run the same command again to continue an interrupted study.
 
     \b
     Example:
@@ -47,16 +47,16 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
     """
     for name, value, least in (("--topologies", topologies, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
         if value < least:
-            raise HoldfastError(f"{name} wants a whole number of at least {least}, got {value}")
+            raise HoldfastError(f"{name} must be at least {least}, got {value}")
     require_own_folder(out, ["records.jsonl"])
-    kept = Records(out, None)
+    record_file = Records(out, None)
     work = {unit.key: unit for unit in units(seed, topologies)}
-    known = sum(key in kept for key in work)
-    if known:
-        say(f"{known} of {len(work)} records are there already")
+    existing = sum(key in record_file for key in work)
+    if existing:
+        say(f"{existing} of {len(work)} records exist already")
     with spark_runner(master, name="holdfast-ppa-plans") as on_cluster, progress_bar("planning") as progress:
         run: RunTasks = on_cluster or partial(map_in_processes, workers=workers)
-        records = kept.fill(measure_unit, work, run=run if on_cluster or workers > 1 else None, progress=progress)
+        records = record_file.fill(measure_unit, work, run=run if on_cluster or workers > 1 else None, progress=progress)
     report = _written(out, records, topologies=topologies, seed=seed)
     finish(report, as_json=as_json, show=lambda: show_findings(report))
     if topologies < FEW:
@@ -66,15 +66,15 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
 
 def _tiny(topologies: int) -> str:
     of = "1 topology" if topologies == 1 else f"{topologies} topologies"
-    return f"a sample of {of} per setting is tiny: what holds or fails here may do so by chance"
+    return f"a sample of {of} per setting is tiny: findings may hold or fail by chance"
 
 
 def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:
-    """Write the tables and pictures; the report."""
-    found = panels(records)
-    checks: list[Finding] = findings(found)
-    rows = table(found)
-    for panel, settings in found.items():
+    """Write tables and pictures, and return the report."""
+    panel_of = panels(records)
+    checks: list[Finding] = findings(panel_of)
+    rows = table(panel_of)
+    for panel, settings in panel_of.items():
         draw(out / f"figure14{panel}.svg", panel, settings)
     with (out / "figure14.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))

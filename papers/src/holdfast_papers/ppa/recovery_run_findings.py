@@ -1,4 +1,4 @@
-"""What PPA's section VI-A says of Figures 7, 8 and 10, as checks of real runs."""
+"""The statements of PPA's section VI-A about Figures 7, 8 and 10, checked with real runs."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.recovery_runs import EPOCH_S, RATE, TECHNIQUES, VARIED, WINDOW
 
 Row = Mapping[str, Any]
-"""What is kept of a run, with its rate and its window in epochs."""
+"""The record of a run, with its rate and its window in epochs."""
 
 
 def latency_s(row: Row, died: str = "all") -> float:
-    """How long tasks without replicas took to be where they had been, after one or all had died; for ever where none is told."""
-    told = row[f"{died}_latency_s"]
-    return inf if told is None else float(told)
+    """Return how long tasks without replicas took to recover after one or all tasks died; infinity if it was not measured."""
+    seconds = row[f"{died}_latency_s"]
+    return inf if seconds is None else float(seconds)
 
 
 def findings(rows: Sequence[Row]) -> list[Finding]:
-    """The checks at one rate and window, and, where there are runs of others, of what these change."""
+    """Check the statements at one rate and window and, if there are runs at others, about their influence."""
     at = {(row["technique"], row["rate"], row["window"]): row for row in rows}
     by = {technique.name: at[technique.name, RATE, WINDOW] for technique in TECHNIQUES}
     active, half, short, long, replay = (by[technique.name] for technique in TECHNIQUES)
     passive = (short, long, replay)
 
-    def said(figure: str) -> str:
+    def listed(figure: str) -> str:
         return ", ".join(f"{name} {row[figure]:.1f}" for name, row in by.items()) + " s"
 
     return [
         Finding(
             "real runs: with active replicas the output is back soonest after one task died",
             "much lower than the passive ones",
-            said("one_silence_s"),
+            listed("one_silence_s"),
             all(active["one_silence_s"] < row["one_silence_s"] for row in passive),
         ),
         Finding(
             "real runs: and after all died at once",
             "much lower than the passive ones",
-            said("all_silence_s"),
+            listed("all_silence_s"),
             all(active["all_silence_s"] < row["all_silence_s"] for row in passive),
         ),
         Finding(
@@ -66,7 +66,7 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
 
 
 def _varied(at: Mapping[tuple[str, int, int], Row]) -> list[Finding]:
-    """What another rate and another window change."""
+    """Check the influence of another rate and another window."""
     (rate,) = {rate for rate, _ in VARIED} - {RATE}
     (window,) = {window for _, window in VARIED} - {WINDOW}
     active, *passive, replay = (technique.name for technique in TECHNIQUES if technique.varied)

@@ -1,4 +1,4 @@
-"""PPA's Figures 7, 8 and 10 as real runs on Spark, at a scale that fits one machine: tasks die one at a time and all at once."""
+"""PPA's Figures 7, 8 and 10 as real runs on Spark, at a scale that fits one machine: one task dies, then all tasks at once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import psutil
 from holdfast.documents import HistoryEvent, Schedule, ScheduledFault
 from holdfast.errors import HoldfastError
 from holdfast.trial import JobRun, LocalCluster, recoveries
-from holdfast_papers.ppa.even_windows import completed, write_windows
+from holdfast_papers.ppa.even_windows import run_to_end, write_windows
 
 PES = ("o1", "o2", "o3")
 WINDOW, RATE, KEYS = 10, 400, 200
 ONE_S, ALL_S, SECONDS = 17.0, 32.0, 48
-"""When o2 dies, when all three die, and how long a run is."""
+"""When o2 dies, when all three die, and the length of a run."""
 NEVER = 10_000
-"""Epochs between checkpoints where there are none, so that everything is replayed from the source."""
+"""Epochs between checkpoints for source replay: no checkpoint happens within a run."""
 
 EPOCH_S = 1.0
 VARIED = ((800, WINDOW), (RATE, 20))
-"""Rates and windows that some techniques are tried at beside the first: one of them doubled."""
+"""Further rates and windows for some techniques: one of the two is doubled."""
 
 APPLICATION = """
 from pyspark.sql import functions as F
@@ -51,7 +51,7 @@ app.score("out", "sum(value)")
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """A way to survive: the PEs with an active replica, and the epochs between checkpoints; `varied`: at other rates too."""
+    """A recovery technique: the PEs with an active replica, and the epochs between checkpoints. `varied`: also at other rates."""
 
     name: str
     replicated: tuple[str, ...]
@@ -70,7 +70,7 @@ TECHNIQUES = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: a technique at a rate of tuples a second, with windows of so many epochs."""
+    """One run: a technique at a rate (tuples per second), with a window (epochs)."""
 
     technique: Technique
     rate: int = RATE
@@ -83,18 +83,18 @@ class Cell:
 
 
 def cells(*, varied: bool) -> list[Cell]:
-    """The runs of the study: every technique, and those that are varied at the other rates and windows."""
+    """Return the runs of the study: every technique and, if `varied`, some at other rates and windows."""
     plain = [Cell(technique) for technique in TECHNIQUES]
-    others = [Cell(t, rate, window) for rate, window in VARIED for t in TECHNIQUES if t.varied]
-    return [*plain, *(others if varied else ())]
+    further = [Cell(t, rate, window) for rate, window in VARIED for t in TECHNIQUES if t.varied]
+    return [*plain, *(further if varied else ())]
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
-    """What a run showed, after one task died and after all did.
+class RecoveryTimes:
+    """Measurements of a run, after one task died and after all did.
 
-    Silence: the longest that the sink waited for an epoch, over an epoch's length. Latency: from noticing until the last task
-    that died was where it had been, by the paper's definition; None where no task of which nothing was left died.
+    Silence: the longest time that the sink waited for an epoch, minus the length of an epoch. Latency (the paper's definition):
+    from detection until the last dead task was at its earlier epoch again; None if every dead task had a replica.
     """
 
     technique: str
@@ -108,19 +108,19 @@ class Recovered:
         return asdict(self)
 
 
-def run_cells(wanted: Sequence[Cell], work: Path, *, done: Callable[[Cell, Recovered], None]) -> None:
-    """Every cell, one after the other on one cluster that was warmed up before."""
+def run_cells(cells_to_run: Sequence[Cell], work: Path, *, done: Callable[[Cell, RecoveryTimes], None]) -> None:
+    """Run every cell, one after the other, on one cluster after a warm-up."""
     work.mkdir(parents=True, exist_ok=True)
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
         _run(cluster, "warm-up", Cell(Technique("warm-up", (), 5)), seconds=12, faults=Schedule())
-        for number, cell in enumerate(wanted):
-            ran = _run(cluster, f"run-{number}", cell, seconds=SECONDS, faults=schedule())
-            done(cell, measured(cell, ran))
+        for number, cell in enumerate(cells_to_run):
+            job_run = _run(cluster, f"run-{number}", cell, seconds=SECONDS, faults=schedule())
+            done(cell, measure(cell, job_run))
 
 
 def schedule() -> Schedule:
-    """The primary of o2 dies, and later those of all three at once."""
+    """Return the faults: the primary of o2 dies, and later those of all three at once."""
     crashes = ((ONE_S, ("o2/0.0",)), (ALL_S, tuple(f"{pe}/0.0" for pe in PES)))
     return Schedule(faults=tuple(ScheduledFault(at_s=at_s, kind="crash", what="pe", target=who) for at_s, who in crashes))
 
@@ -133,33 +133,33 @@ def _run(cluster: LocalCluster, name: str, cell: Cell, *, seconds: int, faults: 
         "replicas": dict.fromkeys(cell.technique.replicated, 2),
         "contract": {"checkpoint_epochs": cell.technique.checkpoint_epochs},
     }
-    return completed(cluster, name, application, trace, terms, what=cell.name, faults=faults)
+    return run_to_end(cluster, name, application, trace, terms, what=cell.name, faults=faults)
 
 
-def measured(cell: Cell, ran: JobRun) -> Recovered:
-    """What a run showed, from its history."""
-    timeline = ran.timeline
+def measure(cell: Cell, job_run: JobRun) -> RecoveryTimes:
+    """Measure a run from its history."""
+    timeline = job_run.timeline
     assert timeline is not None
-    events = [event for event in ran.events if event.at_s >= timeline.opened_s]
+    events = [event for event in job_run.events if event.at_s >= timeline.opened_s]
     faults = [event.at_s for event in events if event.kind == "fault"]
     if len(faults) != 2:
-        raise HoldfastError(f"{cell.name}: two faults were to strike, and {len(faults)} did")
+        raise HoldfastError(f"{cell.name}: expected two faults in the history, found {len(faults)}")
     one_s, all_s = faults
-    back = recoveries(events)
-    return Recovered(
+    recoveries_of_run = recoveries(events)
+    return RecoveryTimes(
         cell.technique.name,
         silence_s(events, one_s, all_s, epoch_s=timeline.epoch_s),
         silence_s(events, all_s, float("inf"), epoch_s=timeline.epoch_s),
-        max((each.latency_s for each in back if one_s <= each.detected_s < all_s), default=None),
-        max((each.latency_s for each in back if each.detected_s >= all_s), default=None),
+        max((each.latency_s for each in recoveries_of_run if one_s <= each.detected_s < all_s), default=None),
+        max((each.latency_s for each in recoveries_of_run if each.detected_s >= all_s), default=None),
         round(psutil.getloadavg()[0], 2),
     )
 
 
 def silence_s(events: Sequence[HistoryEvent], since_s: float, until_s: float, *, epoch_s: float) -> float:
-    """The longest that a sink waited for its next epoch in a stretch of time, over the length of an epoch.
+    """Return the longest time that a sink waited for its next epoch within an interval, minus the length of an epoch.
 
-    A wait that the stretch ends in counts until then: what follows is the next fault's.
+    A wait that is longer than the interval counts up to its end.
     """
     times = [e.at_s for e in events if e.kind == "output" and e.about["as"] == "first"]
     gaps = [min(later, until_s) - earlier for earlier, later in pairwise(times) if since_s <= later and earlier < until_s]

@@ -1,7 +1,8 @@
 """PPA's study of recovery (section VI-A), simulated: single and correlated failures, and partially active plans.
 
-The paper gives neither the cost of a tuple on its nodes nor that of a checkpoint. Here a node is half busy at 2,000 tuples a second
-and source task; writing or loading a tuple of state takes a tenth of processing it. What can be compared is who stands above whom.
+The paper states neither the cost of a tuple on its nodes nor that of a checkpoint. Here a node is half busy at 2,000 tuples a
+second and source task, and writing or loading a tuple of state takes a tenth of processing it. So only the order of techniques is
+comparable.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ FIRST_FAULT_S, SECONDS = 90.0, 180.0
 
 
 def figure_6(rate: float) -> Descriptor:
-    """The topology of Figure 6, a PE per task: 16 source tasks, then 8, 4, 2 and 1 tasks that each read two, of selectivity 0.5.
+    """Return the topology of Figure 6: 16 source tasks, then 8, 4, 2 and 1 tasks of selectivity 0.5 that each read two tasks.
 
-    Every task has a node of its own, and so has its replica.
+    Every task and every replica has its own node.
     """
     pes, before = {}, [f"S/{n}" for n in range(SOURCES)]
     for operator, tasks in OPERATORS.items():
@@ -58,11 +59,11 @@ def figure_6(rate: float) -> Descriptor:
 
 
 HALF = ("O1/0", "O1/1", "O1/2", "O1/3", "O2/0", "O2/1", "O3/0", "O4/0")
-"""PPA-0.5: half of the tree and its root, so that what is replicated makes output by itself."""
+"""PPA-0.5: half of the tree and its root, so that the replicated tasks produce output on their own."""
 
 
 def deployed(descriptor: Descriptor, replicated: Iterable[str]) -> Deployment:
-    """Primaries on the nodes, and active replicas of some tasks on the backup nodes."""
+    """Deploy primaries on the nodes, and active replicas of some tasks on the backup nodes."""
     chosen, pes = set(replicated), descriptor.topological_order
     nodes = {node: n for n, node in enumerate(descriptor.nodes)}
     assert descriptor.placement is not None
@@ -77,7 +78,7 @@ def deployed(descriptor: Descriptor, replicated: Iterable[str]) -> Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Technique:
-    """A way to survive: its name in the figures, the tasks that have active replicas, and what is done for the others."""
+    """A recovery technique: its name in the figures, the tasks with active replicas, and the failure handling of the others."""
 
     name: str
     replicated: tuple[str, ...]
@@ -85,7 +86,7 @@ class Technique:
 
 
 def techniques(tasks: Sequence[str]) -> list[Technique]:
-    """Those of Figures 7 and 8."""
+    """Return the techniques of Figures 7 and 8."""
     return [
         *(Technique(f"active, sync {s:g} s", tuple(tasks), {"scheme": "checkpoint", "sync_s": s}) for s in SYNCS_S),
         *(Technique(f"checkpoint {s:g} s", (), {"scheme": "checkpoint", "checkpoint_s": s}) for s in CHECKPOINTS_S),
@@ -94,7 +95,7 @@ def techniques(tasks: Sequence[str]) -> list[Technique]:
 
 
 def plans(tasks: Sequence[str]) -> list[Technique]:
-    """Those of Figure 10."""
+    """Return the plans of Figure 10."""
     care = {"scheme": "checkpoint", "checkpoint_s": 15.0, "sync_s": 5.0}
     return [Technique("PPA-1.0", tuple(tasks), care), Technique("PPA-0.5", HALF, care), Technique("PPA-0", (), care)]
 
@@ -113,7 +114,7 @@ def settings_of(technique: Technique, window_s: float) -> SimulationSettings:
 
 
 def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequence[str], at_s: float) -> SimulationOutcome:
-    """A run in which nodes die at a moment."""
+    """Simulate a run in which nodes die at `at_s`."""
     descriptor = figure_6(rate)
     fault = ScheduledFault(at_s=at_s, kind="crash", what="node", target=tuple(nodes))
     configuration = descriptor.input_configurations[0].name
@@ -126,13 +127,13 @@ def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequenc
 
 
 def moments(seed: int, count: int) -> list[float]:
-    """When failures strike: drawn by seed, so that they come at any phase of checkpoints and synchronisations."""
+    """Return random times of failures, so that they come at any phase of checkpoints and synchronisations."""
     return [round(float(at), 2) for at in np.random.default_rng(seed).uniform(FIRST_FAULT_S, FIRST_FAULT_S + 30, count)]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One line of a figure ("recovery" or "partial"): a technique or plan at a rate and window, through failures drawn by seed."""
+    """One line of a figure ("recovery" or "partial"): a technique or plan at a rate and window, with random failures."""
 
     figure: str
     name: str
@@ -147,24 +148,24 @@ class Cell:
 
 
 def cells(seed: int, repetitions: int) -> list[Cell]:
-    """Every line of Figures 7, 8 and 10."""
+    """Return every line of Figures 7, 8 and 10."""
     return [
         *(Cell("recovery", t.name, r, w, seed, repetitions) for t in techniques(()) for r in RATES for w in WINDOWS_S),
         *(Cell("partial", t.name, r, 30.0, seed, repetitions) for r in RATES for t in plans(())),
     ]
 
 
-def measured(cell: Cell) -> dict[str, Any]:
-    """A cell's rows of its figure."""
+def measure_cell(cell: Cell) -> dict[str, Any]:
+    """Simulate a cell and return its rows of the figure."""
     tasks = figure_6(1.0).topological_order
-    among = techniques(tasks) if cell.figure == "recovery" else plans(tasks)
-    (technique,) = (each for each in among if each.name == cell.name)
+    candidates = techniques(tasks) if cell.figure == "recovery" else plans(tasks)
+    (technique,) = (each for each in candidates if each.name == cell.name)
     rows = _recovery(cell, technique, tasks) if cell.figure == "recovery" else _partial(cell, technique, tasks)
     return {"key": cell.key, "rows": rows}
 
 
 def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Figures 7 and 8: mean latency of one failed node (by operator, and over them) and of all at once (until the last is back)."""
+    """Figures 7 and 8: the mean latency of one failed node (by operator, and over all), and of all nodes at once."""
 
     def latency_s(of: Sequence[str]) -> float:
         nodes = [f"node {task}" for task in of]
@@ -178,50 +179,50 @@ def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[di
 
 
 def _last(outcome: SimulationOutcome, tasks: Sequence[str]) -> float:
-    """The latency until the last of the tasks is back; infinite where one is not."""
-    found = {back.pe: back.latency_s for back in outcome.recoveries()}
-    return max(found.get(task, float("inf")) for task in tasks)
+    """Return the latency until the last of the tasks has recovered; infinity if one has not."""
+    latency_of = {back.pe: back.latency_s for back in outcome.recoveries()}
+    return max(latency_of.get(task, float("inf")) for task in tasks)
 
 
 def checkpoint_cost() -> list[dict[str, float]]:
-    """Figure 9: CPU time of checkpoints as a share of that of processing, windows of 30 s."""
+    """Return the CPU time of checkpoints as a share of that of processing, with windows of 30 s (Figure 9)."""
     return [{"rate": rate, "checkpoint_s": s, "share": share} for rate in RATES for s, share in _checkpoint_shares(rate)]
 
 
 def _checkpoint_shares(rate: float) -> Iterator[tuple[float, float]]:
-    """Each interval between checkpoints, and their share."""
+    """Yield each interval between checkpoints, and the share of CPU time."""
     descriptor = figure_6(rate)
     trace = steady_rates(descriptor, descriptor.input_configurations[0].name, seconds=SECONDS)
 
-    def used(technique: Technique) -> float:
-        # Nodes with room to spare: the cost is asked for, not what is left when a node has no more to give.
+    def cpu_s_of(technique: Technique) -> float:
+        # Large nodes: this measures the cost, not what a full node can still do.
         roomy = {name: node.model_copy(update={"cores": 8.0}) for name, node in descriptor.nodes.items()}
         deployment = deployed(descriptor.model_copy(update={"nodes": roomy}), ())
         outcome = simulate(deployment, trace, settings=settings_of(technique, 30.0))
         late = outcome.ledger.cpu[len(outcome.ledger.cpu) // 3 :]  # once windows are full
         return float(late.sum())
 
-    bare = used(Technique("none", (), {"scheme": "none"}))
+    bare = cpu_s_of(Technique("none", (), {"scheme": "none"}))
     for every_s in COST_INTERVALS_S:
-        kept = used(Technique("kept", (), {"scheme": "checkpoint", "checkpoint_s": every_s}))
-        yield every_s, kept / bare - 1
+        with_checkpoints = cpu_s_of(Technique("kept", (), {"scheme": "checkpoint", "checkpoint_s": every_s}))
+        yield every_s, with_checkpoints / bare - 1
 
 
 def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Figure 10: latency of a correlated failure under a plan; of PPA-0.5 that of its replicated tasks alone as well."""
-    whole, taken = [], []
+    """Figure 10: the latency of a correlated failure under a plan; for PPA-0.5 also that of its replicated tasks alone."""
+    all_tasks_s, takeover_s = [], []
     for at_s in moments(cell.seed, cell.repetitions):
         outcome = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {task}" for task in tasks], at_s=at_s)
-        whole.append(_last(outcome, tasks))
-        taken += [max((back.latency_s for back in outcome.recoveries() if back.by == "takeover"), default=0.0)]
-    rows = [{"plan": technique.name, "rate": cell.rate, "latency_s": float(np.mean(whole))}]
+        all_tasks_s.append(_last(outcome, tasks))
+        takeover_s += [max((back.latency_s for back in outcome.recoveries() if back.by == "takeover"), default=0.0)]
+    rows = [{"plan": technique.name, "rate": cell.rate, "latency_s": float(np.mean(all_tasks_s))}]
     if technique.name == "PPA-0.5":
-        rows.append({"plan": "PPA-0.5-active", "rate": cell.rate, "latency_s": float(np.mean(taken))})
+        rows.append({"plan": "PPA-0.5-active", "rate": cell.rate, "latency_s": float(np.mean(takeover_s))})
     return rows
 
 
 def study(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures 7 to 10 in plain values, from what was measured of each cell."""
+    """Return Figures 7 to 10 in plain values, from the results of all cells."""
     rows = [row for line in lines for row in line["rows"]]
     return {
         "recovery": [row for row in rows if "technique" in row],

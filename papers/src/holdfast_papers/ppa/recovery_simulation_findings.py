@@ -1,4 +1,4 @@
-"""What PPA's section VI-A says of Figures 7 to 10, as checks of the simulated study."""
+"""The statements of PPA's section VI-A about Figures 7 to 10, checked with the simulated study."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.recovery_simulation import CHECKPOINTS_S, COST_INTERVALS_S, RATES, SYNCS_S, WINDOWS_S
 
 
-def findings(found: Mapping[str, Any]) -> list[Finding]:
-    """The checks of what `ppa_study.study` gives."""
-    rows = found["recovery"]
+def findings(figures: Mapping[str, Any]) -> list[Finding]:
+    """Check the document that `recovery_simulation.study` returns."""
+    rows = figures["recovery"]
 
     def value(figure: str, technique: str, rate: float, window_s: float) -> float:
         match = (r for r in rows if (r["technique"], r["rate"], r["window_s"]) == (technique, rate, window_s))
@@ -37,8 +37,10 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
     checks = []
     for number, figure in (("7", "single_s"), ("8", "correlated_s")):
         lower = all(value(figure, a, *case) < value(figure, p, *case) for a in active for p in passive for case in cases)
-        said = f"active {spread(figure, active)}, passive {spread(figure, passive)}"
-        checks.append(Finding(f"Figure {number}: active replicas recover fastest", "much lower than the passive ones", said, lower))
+        ranges = f"active {spread(figure, active)}, passive {spread(figure, passive)}"
+        checks.append(
+            Finding(f"Figure {number}: active replicas recover fastest", "much lower than the passive ones", ranges, lower)
+        )
         span = {name: np.ptp([value(figure, name, *case) for case in cases]) for name in (*active, *passive)}
         most, least = max(span[name] for name in active), min(span[name] for name in passive)
         checks.append(
@@ -58,8 +60,8 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
     steep = [[value("correlated_s", f"checkpoint {s:g} s", rate, 30.0) for s in CHECKPOINTS_S] for rate in RATES]
     place = [next(r for r in rows if (r["technique"], r["rate"], r["window_s"]) == ("source replay", *c)) for c in cases]
     deep = place[-1]["by_operator_s"]
-    costs = {rate: [row["share"] for row in found["checkpoint_cost"] if row["rate"] == rate] for rate in RATES}
-    of = {(row["plan"], row["rate"]): row["latency_s"] for row in found["partial"]}
+    costs = {rate: [row["share"] for row in figures["checkpoint_cost"] if row["rate"] == rate] for rate in RATES}
+    of = {(row["plan"], row["rate"]): row["latency_s"] for row in figures["partial"]}
     sooner = {rate: of["PPA-0.5", rate] / of["PPA-0.5-active", rate] for rate in RATES}
     return [
         *checks,
@@ -153,5 +155,5 @@ def findings(found: Mapping[str, Any]) -> list[Finding]:
 
 
 def _ascend(values: Sequence[float]) -> bool:
-    """Whether each is greater than the one before."""
+    """Return whether each value is greater than the one before."""
     return all(before < after for before, after in pairwise(values))

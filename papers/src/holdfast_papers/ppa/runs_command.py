@@ -1,4 +1,4 @@
-"""The real runs of holdfast reproduce ppa: what is kept of them, and how it is told."""
+"""The real runs of holdfast reproduce ppa: runs them, stores their records and reports them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Step = tuple[dict[str, Any], Sequence[Finding], list[str]]
 
 
 def real_runs(out: Path, *, varied: bool) -> Step:
-    """Section VI-A on Spark: recovery, at several rates and windows where `varied`, and the cost of checkpoints.
+    """Run section VI-A on Spark: recovery (with `varied`, at several rates and windows) and the cost of checkpoints.
 
-    Each run is kept in `out` when it has ended.
+    The record of each run is stored in `out` when it ends.
     """
     recovered, costs = _recoveries(out, varied=varied), _costs(out)
     return recovered[0] | costs[0], [*recovered[1], *costs[1]], [*recovered[2], *costs[2]]
@@ -26,7 +26,7 @@ def real_runs(out: Path, *, varied: bool) -> Step:
 
 @contextmanager
 def _work() -> Iterator[Path]:
-    """A folder for the time of some runs. All that was started is ended when this process is told to end."""
+    """Yield a temporary folder for runs. All processes of the runs end when this process gets a signal to end."""
     end_in_order()
     with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
         yield Path(folder)
@@ -35,24 +35,24 @@ def _work() -> Iterator[Path]:
 def _recoveries(out: Path, *, varied: bool) -> Step:
     """Figures 7, 8 and 10."""
     from holdfast_papers.ppa.recovery_run_findings import findings
-    from holdfast_papers.ppa.recovery_runs import SECONDS, TECHNIQUES, Cell, Recovered, cells, run_cells
+    from holdfast_papers.ppa.recovery_runs import SECONDS, TECHNIQUES, Cell, RecoveryTimes, cells, run_cells
     from holdfast_papers.records import Records
 
-    kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
-    wanted = cells(varied=varied)
-    missing = [cell for cell in wanted if cell.name not in kept]
+    records = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
+    cells_to_run = cells(varied=varied)
+    missing = [cell for cell in cells_to_run if cell.name not in records]
     if missing:
         say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
         with _work() as folder, progress_bar("runs") as progress:
-            progress(len(wanted) - len(missing), len(wanted))
+            progress(len(cells_to_run) - len(missing), len(cells_to_run))
 
-            def keep(cell: Cell, run: Recovered) -> None:
-                kept.add({"key": cell.name, **run.document()})
-                progress(sum(each.name in kept for each in wanted), len(wanted))
+            def keep(cell: Cell, run: RecoveryTimes) -> None:
+                records.add({"key": cell.name, **run.document()})
+                progress(sum(each.name in records for each in cells_to_run), len(cells_to_run))
                 say(f"{cell.name}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
 
             run_cells(missing, folder / "work", done=keep)
-    rows = [kept[cell.name] | {"rate": cell.rate, "window": cell.window} for cell in wanted]
+    rows = [records[cell.name] | {"rate": cell.rate, "window": cell.window} for cell in cells_to_run]
     return {"runs": rows}, findings(rows), _recovery_sections(rows)
 
 
@@ -61,21 +61,21 @@ def _costs(out: Path) -> Step:
     from holdfast_papers.ppa.checkpoint_runs import INTERVALS, RATES, SECONDS, WINDOW, findings, run_rates
     from holdfast_papers.records import Records
 
-    kept = Records(out / "checkpoints", {"intervals": list(INTERVALS), "window": WINDOW, "seconds": SECONDS})
-    missing = [rate for rate in RATES if str(rate) not in kept]
+    records = Records(out / "checkpoints", {"intervals": list(INTERVALS), "window": WINDOW, "seconds": SECONDS})
+    missing = [rate for rate in RATES if str(rate) not in records]
     if missing:
         say(f"checkpoints: {len(missing)} real runs of {SECONDS} s each, one after the other ...")
         with _work() as folder, progress_bar("runs with checkpoints") as progress:
             progress(len(RATES) - len(missing), len(RATES))
 
             def keep(run: dict[str, Any]) -> None:
-                kept.add({"key": str(run["rate"]), **run})
-                progress(sum(str(rate) in kept for rate in RATES), len(RATES))
-                told = ", ".join(f"every {cost['interval_s']} s {cost['share']:.1%}" for cost in run["costs"])
-                say(f"{run['rate']} tuples a second: checkpoints {told} of what epochs take")
+                records.add({"key": str(run["rate"]), **run})
+                progress(sum(str(rate) in records for rate in RATES), len(RATES))
+                shares = ", ".join(f"every {cost['interval_s']} s {cost['share']:.1%}" for cost in run["costs"])
+                say(f"{run['rate']} tuples a second: checkpoints {shares} of the time of epochs")
 
             run_rates(missing, folder / "work", done=keep)
-    runs = [kept[str(rate)] for rate in RATES]
+    runs = [records[str(rate)] for rate in RATES]
     costs = [cost | {"load": run["load"]} for run in runs for cost in run["costs"]]
     return {"checkpoint_runs": costs}, findings(runs), _cost_sections(costs)
 
@@ -90,8 +90,8 @@ def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         heading("Figures 7, 8 and 10, real runs"),
         paragraph(
             "Three PEs with windows in a row on two one-core nodes. Silence: the longest that the sink waited for an epoch, over "
-            "an epoch's length. Latency: from noticing until the last task was where it had been; where a replica went on there is "
-            "none."
+            "an epoch's length. Latency: from detection until the last task was at its earlier epoch again; none if a replica "
+            "continued."
         ),
         table(
             (
@@ -126,8 +126,8 @@ def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
     from holdfast_papers.ppa.checkpoint_runs import WINDOW
 
     def line(rate: int) -> tuple[str, list[float], list[float]]:
-        mine = [cost for cost in costs if cost["rate"] == rate]
-        return f"{rate} tuples/s", [cost["interval_s"] for cost in mine], [cost["share"] for cost in mine]
+        own = [cost for cost in costs if cost["rate"] == rate]
+        return f"{rate} tuples/s", [cost["interval_s"] for cost in own], [cost["share"] for cost in own]
 
     lines = [line(rate) for rate in dict.fromkeys(cost["rate"] for cost in costs)]
     columns = ("tuples/s", "interval (s)", "checkpoints", "rows of each", "checkpoint (ms)", "epoch (ms)", "share", "load average")
@@ -135,9 +135,9 @@ def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         heading(f"Figure 9, real runs: time of checkpoints, of that of processing, window {WINDOW} s"),
         paragraph(
-            "PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
-            "interval. Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, with what "
-            "upstream forgets because of it. Counted once windows are full, in seconds of a clock."
+            "PEs that do the same work on the same stream on two one-core nodes, each checkpointed at another interval. "
+            "Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, and the trimming "
+            "upstream that follows from it. Counted once windows are full, in wall-clock time."
         ),
         table(
             columns,

@@ -1,4 +1,4 @@
-"""What PPA's section VI-B says of Figures 12 and 13, as checks of what was measured."""
+"""The statements of PPA's section VI-B about Figures 12 and 13, checked with measured rows."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from holdfast_papers.finding import Finding
 
 CLOSE = 0.1
-"""Two shares that differ by no more than this are close."""
+"""The largest difference of two shares that count as close."""
 
 
 Row = dict[str, Any]
 
 
 def findings(rows: Sequence[Row]) -> list[Finding]:
-    """Rows have `query`, `planner`, `objective`, `ratio`, `fidelity`, `completeness` and `accuracy`."""
+    """Check the statements. Rows have `query`, `planner`, `objective`, `ratio`, `fidelity`, `completeness` and `accuracy`."""
 
     def chosen(query: str | None = None, planner: str = "structure-aware", objective: str = "OF") -> list[Row]:
-        wanted = [row for row in rows if row["planner"] == planner and row["objective"] == objective]
-        return [row for row in wanted if query is None or row["query"] == query]
+        selected = [row for row in rows if row["planner"] == planner and row["objective"] == objective]
+        return [row for row in selected if query is None or row["query"] == query]
 
-    def off(found: Iterable[Row], promise: str) -> float:
-        """How far the promise lies from the accuracy, on average."""
-        return fmean(abs(row[promise] - row["accuracy"]) for row in found)
+    def mean_error(rows_of_plan: Iterable[Row], predicted: str) -> float:
+        """Return the mean difference of the predicted value and the accuracy."""
+        return fmean(abs(row[predicted] - row["accuracy"]) for row in rows_of_plan)
 
-    def mean(found: Sequence[Row], figure: str) -> float:
-        return fmean(row[figure] for row in found)
+    def mean(rows_of_plan: Sequence[Row], figure: str) -> float:
+        return fmean(row[figure] for row in rows_of_plan)
 
     def of_each(figure: str) -> str:
         return ", ".join(f"{name} {mean(chosen(planner=name), figure):.3f}" for name in ("DP", "structure-aware", "greedy", "ours"))
 
-    one_of, one_ic = off(chosen("Q1"), "fidelity"), off(chosen("Q1", objective="IC"), "completeness")
-    two_of, two_ic = off(chosen("Q2"), "fidelity"), off(chosen("Q2", objective="IC"), "completeness")
+    one_of, one_ic = mean_error(chosen("Q1"), "fidelity"), mean_error(chosen("Q1", objective="IC"), "completeness")
+    two_of, two_ic = mean_error(chosen("Q2"), "fidelity"), mean_error(chosen("Q2", objective="IC"), "completeness")
     behind = {f: mean(chosen(planner="DP"), f) - mean(chosen(), f) for f in ("fidelity", "accuracy")}
     least = {f: min(mean(chosen(planner=n), f) for n in ("DP", "structure-aware", "ours")) for f in ("fidelity", "accuracy")}
     greedy = {f: mean(chosen(planner="greedy"), f) for f in ("fidelity", "accuracy")}

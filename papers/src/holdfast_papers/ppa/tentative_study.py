@@ -1,7 +1,7 @@
-"""What a tentative output is worth, by plan: PPA's Figures 12 and 13, with tasks failed in the real applications on Spark.
+"""How accurate tentative output is under a plan (PPA, Figures 12 and 13), with tasks failed in real applications on Spark.
 
-A plan promises an output fidelity (or completeness) for the worst case, in which every task outside it fails. Here all of those do
-fail, over a whole trace, and what comes out is compared with what should have: the accuracy of the paper's section VI-B.
+A plan predicts an output fidelity (or completeness) for the worst case, in which every task outside it fails. Here all of those
+fail over a whole trace. The accuracy (section VI-B) is the share of the correct output that is still produced.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ PLANNERS: Mapping[str, Planner] = {
 }
 OBJECTIVES: Mapping[str, Callable[[Topology], Measure]] = {"OF": output_fidelity, "IC": internal_completeness}
 WARM = 3
-"""Of how many parts of a trace the first one does not count: windows fill up in it."""
+"""The first of this many parts of a trace does not count, because windows are still filling."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One of the paper's two: its application, the trace it reads, and the things that its output says."""
+    """One of the paper's two queries: its application, its trace, and the columns that make up an answer."""
 
     name: str
     example: str
     stream: str
-    said: tuple[str, ...]
+    answer: tuple[str, ...]
     write: Callable[..., object]
     trace: Mapping[str, float]
 
@@ -69,12 +69,12 @@ QUERIES = (
         {"users": 4000, "segments": 200, "rate": 250.0},
     ),
 )
-"""Q1: entries of the ranking, epoch by epoch. Q2: incidents. A traffic trace of fewer drivers and roads, so that it lasts."""
+"""Q1: entries of the ranking in each epoch. Q2: incidents. The traffic trace has few drivers and roads, so that it lasts longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """An application on a recorded trace, with what it says when nothing fails."""
+    """An application on a trace, with its answers when nothing fails."""
 
     query: Query
     graph: Graph
@@ -84,41 +84,39 @@ class Trial:
     accurate: frozenset[tuple[Any, ...]]
 
     def accuracy(self, failed: Sequence[str]) -> float:
-        """The share of what should have been said that is said although these tasks are dead."""
-        made = run_without(self.graph, self.sources, failed, epochs=self.epochs)
-        return len(_said(made[self.query.stream], self.query, self.epochs) & self.accurate) / len(self.accurate)
+        """Return the share of the correct answers that are still given while these tasks are dead."""
+        streams = run_without(self.graph, self.sources, failed, epochs=self.epochs)
+        return len(_answers(streams[self.query.stream], self.query, self.epochs) & self.accurate) / len(self.accurate)
 
 
 def prepare(spark: SparkSession, query: Query, example: Path, trace: Path, *, scratch: Path) -> Trial:
-    """Run the application on its trace as it should be, and measure its streams' rates and how they fall on tasks."""
+    """Run the application on its trace without failures. Measure the rates of its streams and the shares of its tasks."""
     app = load_app(example)
     graph = app.graph()
-    opened = open_trace(spark, graph, str(trace), scratch=scratch)
-    cut = {name: frame.cache() for name, frame in with_epochs(opened, ByTime(app.epoch_s)).items()}
-    spans = spans_of(cut)
+    rows = open_trace(spark, graph, str(trace), scratch=scratch)
+    sources = {name: frame.cache() for name, frame in with_epochs(rows, ByTime(app.epoch_s)).items()}
+    spans = spans_of(sources)
     epochs = spans[0].first, spans[-1].last
-    streams = {name: frame.cache() for name, frame in run_batch(graph, cut, epochs=epochs).items()}
+    streams = {name: frame.cache() for name, frame in run_batch(graph, sources, epochs=epochs).items()}
     seconds = (epochs[1] - epochs[0] + 1) * app.epoch_s
     rates = {name: frame.count() / seconds for name, frame in streams.items()}
     topology = topology_of(graph, name=app.name, rates=rates, shares=task_shares(graph, streams))
-    accurate = _said(streams[query.stream], query, epochs)
+    accurate = _answers(streams[query.stream], query, epochs)
     for frame in streams.values():
         frame.unpersist()
     if not accurate:
-        raise HoldfastError(
-            f"{query.name} says nothing over this trace, so that there is nothing to be accurate about; make it longer"
-        )
-    return Trial(query, graph, cut, epochs, topology, accurate)
+        raise HoldfastError(f"{query.name} gives no answers over this trace, so accuracy is undefined; use a longer trace")
+    return Trial(query, graph, sources, epochs, topology, accurate)
 
 
-def _said(frame: DataFrame, query: Query, epochs: tuple[int, int]) -> frozenset[tuple[Any, ...]]:
+def _answers(frame: DataFrame, query: Query, epochs: tuple[int, int]) -> frozenset[tuple[Any, ...]]:
     first = epochs[0] + (epochs[1] - epochs[0] + 1) // WARM
-    return frozenset(map(tuple, frame.where(f"epoch >= {first}").selectExpr(*query.said).distinct().collect()))
+    return frozenset(map(tuple, frame.where(f"epoch >= {first}").selectExpr(*query.answer).distinct().collect()))
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan of one planner for one objective and budget, and what both measures say of it."""
+    """A plan of one planner for one objective and budget, with its fidelity and completeness."""
 
     query: str
     planner: str
@@ -134,12 +132,12 @@ class Planned:
 
 
 def plans(query: Query, topology: Topology) -> Iterator[Planned]:
-    """Every plan that is tried: all planners for output fidelity, structure-aware for completeness too (Figure 12)."""
+    """Yield every plan to try: all planners for output fidelity, and structure-aware for completeness (Figure 12)."""
     measures = {name: of(topology) for name, of in OBJECTIVES.items()}
     for objective, names in (("OF", tuple(PLANNERS)), ("IC", ("structure-aware",))):
         for ratio in RATIOS:
             for name in names:
                 plan = PLANNERS[name].plan(measures[objective], int(ratio * len(topology.tasks)))
-                chosen = [topology.number[task] for task in plan.tasks]
-                worth = {measure: float(measures[measure].of(chosen)) for measure in measures}
-                yield Planned(query.name, name, objective, ratio, plan.tasks, worth["OF"], worth["IC"])
+                task_numbers = [topology.number[task] for task in plan.tasks]
+                value_of = {measure: float(measures[measure].of(task_numbers)) for measure in measures}
+                yield Planned(query.name, name, objective, ratio, plan.tasks, value_of["OF"], value_of["IC"])

@@ -1,4 +1,4 @@
-"""holdfast reproduce system-s: kill the orchestrator and see what recovery takes, as in System-S's Figure 8."""
+"""holdfast reproduce system-s: kills the orchestrator and times its recovery (System-S, Figure 8)."""
 
 import json
 import tempfile
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @click.command("system-s")
 @click.option("--runs", default=3, show_default=True, type=click.IntRange(1), help="Runs per row; the paper made 10.")
-@click.option("--rows", help="Only these rows, by commas: 1 to 6, 300 or 1000 (nodes), dispatch.  [default: all]")
+@click.option("--rows", help="Only these rows, separated by commas: 1 to 6, 300 or 1000 (nodes), dispatch.  [default: all]")
 @click.option("--beyond/--no-beyond", default=True, show_default=True, help="Also 3,000 and 10,000 PEs, one run each.")
-@click.option("--processes", default=10, show_default=True, help="Up to so many nodes are processes of their own.")
+@click.option("--processes", default=10, show_default=True, help="Up to this number, every node is its own process.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the realistic set of jobs.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Keep runs there, and go on from them.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the runs. Run again to continue.")
 @result_options
 def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: int, out: Path | None, as_json: bool) -> None:
     """Start jobs of light PEs, kill the orchestrator (SIGKILL), and time its recovery against starting the jobs again.
 
-    The six rows of Figure 8, the crash half-way through a dispatch (section 6.2), and 3,000 and 10,000 PEs beyond the paper. Where
-    nodes are not processes of their own, many real controllers share one process, and the table says so.
+    The six rows of Figure 8, the crash half-way through a dispatch (section 6.2), and 3,000 and 10,000 PEs beyond the paper. With
+    many nodes, their real controllers share one process; the table shows which rows do.
 
     \b
     Example:
@@ -40,33 +40,37 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
 
     end_in_order()
     names = {row.name.split()[0].replace(",", ""): row for row in (*FIGURE_8, *BEYOND)}
-    chosen = _chosen(rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND])
-    kept = _Kept(out)
-    wanted = {name: 1 if names[name] in BEYOND else runs for name in chosen if name != "dispatch"}
-    had = {name: [run for run in kept.runs() if run.row == names[name].name][:count] for name, count in wanted.items()}
-    missing = [(name, number) for name, count in wanted.items() for number in range(len(had[name]) + 1, count + 1)]
-    made = [run for some in had.values() for run in some]
-    total = len(made) + len(missing) + ("dispatch" in chosen)
+    row_names = _chosen(
+        rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND]
+    )
+    run_file = _RunFile(out)
+    runs_of_row = {name: 1 if names[name] in BEYOND else runs for name in row_names if name != "dispatch"}
+    existing = {
+        name: [run for run in run_file.runs() if run.row == names[name].name][:count] for name, count in runs_of_row.items()
+    }
+    missing = [(name, number) for name, count in runs_of_row.items() for number in range(len(existing[name]) + 1, count + 1)]
+    runs_done = [run for some in existing.values() for run in some]
+    total = len(runs_done) + len(missing) + ("dispatch" in row_names)
     dispatch = None
     with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as scratch, progress_bar("runs") as progress:
         bytecode = Path(scratch) / "bytecode"
-        progress(len(made), total)
+        progress(len(runs_done), total)
         for name, number in missing:
             row = names[name]
-            say(f"row {row.name}: run {number} of {wanted[name]}, {row.nodes} nodes ...")
+            say(f"row {row.name}: run {number} of {runs_of_row[name]}, {row.nodes} nodes ...")
             run = measure(row, Path(scratch) / f"{name}-{number}", seed=seed, processes=processes, bytecode=bytecode)
-            kept.add(run)
-            made.append(run)
-            progress(len(made), total)
-        if "dispatch" in chosen:
+            run_file.add(run)
+            runs_done.append(run)
+            progress(len(runs_done), total)
+        if "dispatch" in row_names:
             say("crash half-way through a dispatch ...")
             dispatch = crash_in_dispatch(Path(scratch) / "dispatch", bytecode=bytecode)
-    found = findings([*FIGURE_8, *BEYOND], made, dispatch)
+    checks = findings([*FIGURE_8, *BEYOND], runs_done, dispatch)
     document = {
-        "rows": _table([row for row in names.values() if any(run.row == row.name for run in made)], made),
+        "rows": _table([row for row in names.values() if any(run.row == row.name for run in runs_done)], runs_done),
         "dispatch": dispatch.document() if dispatch else None,
-        "findings": [asdict(finding) for finding in found],
-        "runs": [run.document() for run in made],
+        "findings": [asdict(finding) for finding in checks],
+        "runs": [run.document() for run in runs_done],
     }
     finish(document, as_json=as_json, show=lambda: _show(document))
 
@@ -74,15 +78,15 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
 def _chosen(rows: str | None, known: list[str], *, beyond: list[str]) -> list[str]:
     if rows is None:
         return [name for name in known if name not in beyond]
-    chosen = [name.strip() for name in rows.split(",")]
-    unknown = [name for name in chosen if name not in known]
+    row_names = [name.strip() for name in rows.split(",")]
+    unknown = [name for name in row_names if name not in known]
     if unknown:
         raise HoldfastError(f"--rows: there is no row {', '.join(unknown)}; rows are: {', '.join(known)}")
-    return chosen
+    return row_names
 
 
-class _Kept:
-    """Runs that are kept in a file, one line each, so that an interrupted study goes on where it was."""
+class _RunFile:
+    """Runs in a file, one line each. An interrupted study continues from them."""
 
     def __init__(self, out: Path | None) -> None:
         self.path = None if out is None else out / "runs.jsonl"
@@ -108,25 +112,25 @@ def _table(rows: list[Any], runs: "list[Run]") -> list[dict[str, Any]]:
 
     table = []
     for row in rows:
-        mine = [run for run in runs if run.row == row.name]
+        own = [run for run in runs if run.row == row.name]
         table.append(
             {
                 "row": row.name,
                 "nodes": row.nodes,
-                "jobs": mine[0].jobs,
-                "pes": mine[0].pes,
-                "nodes_as": "processes" if mine[0].processes else "controllers in one process",
-                "runs": len(mine),
+                "jobs": own[0].jobs,
+                "pes": own[0].pes,
+                "nodes_as": "processes" if own[0].processes else "controllers in one process",
+                "runs": len(own),
                 "paper_start_s": row.paper_start_s,
                 "paper_recover_s": row.paper_recover_s,
-                **averaged(mine),
+                **averaged(own),
             }
         )
     return table
 
 
 def _show(document: dict[str, Any]) -> None:
-    click.echo("Figure 8: seconds to start the jobs and to recover, the paper's beside ours")
+    click.echo("Figure 8: seconds to start the jobs and to recover, the paper's and ours")
     click.echo(f"  {'row':12} {'nodes':>5} {'PEs':>6} {'start':>13} {'recover':>13} {'ratio':>11}  answers after, nodes are")
     for row in document["rows"]:
         start = f"{_s(row['paper_start_s'])} {row['start_s']:6.2f}"

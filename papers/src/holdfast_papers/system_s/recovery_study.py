@@ -1,4 +1,4 @@
-"""System-S's experiments (section 6): the orchestrator is killed, and what it takes to recover is held against starting anew."""
+"""System-S's experiments (section 6): the orchestrator is killed, and its recovery is timed against a new start."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from holdfast_papers.finding import Finding
 from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
 
 PROCESSES = 10
-"""Up to so many nodes are processes of their own; more are many controllers in one process."""
+"""Up to this number, every node is its own process; above it, controllers share one process."""
 HALF = 16
-"""Section 6.2: the crash comes when half of the third job's 32 PEs are dispatched."""
+"""Section 6.2: the crash happens when half of the third job's 32 PEs are dispatched."""
 LIMIT_S = 600.0
 POLL_S = 0.03
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of Figure 8, with the paper's seconds; or one of ours beyond it, without."""
+    """A row of Figure 8 with the paper's seconds, or a larger one of ours."""
 
     name: str
     nodes: int
@@ -128,7 +128,7 @@ def measure(
 
 
 def start_nodes(cluster: ProcessCluster, nodes: int, *, own: bool, options: Sequence[str] = ()) -> None:
-    """Start an orchestrator and nodes, and wait until all are up."""
+    """Start an orchestrator and nodes, and wait until all have registered."""
     cluster.start_orchestrator(*options)
     if own:
         for number in range(1, nodes + 1):
@@ -139,7 +139,7 @@ def start_nodes(cluster: ProcessCluster, nodes: int, *, own: bool, options: Sequ
 
 
 def submit_all(client: Client, jobs: Sequence[Job]) -> float:
-    """Seconds from the first submission until all of them run."""
+    """Submit all jobs; return the seconds from the first submission until all of them run."""
     began = time.monotonic()
     for job in jobs:
         client.submit(job)
@@ -148,14 +148,14 @@ def submit_all(client: Client, jobs: Sequence[Job]) -> float:
 
 
 def cancel_all(client: Client) -> None:
-    """Cancel every job, and wait until all have ended; jobs that others name end as well as the others."""
+    """Cancel every job, and wait until all have ended."""
     for line in living(client):
         client.cancel(line["id"])
     _until(lambda: not any(True for _ in living(client)), what="all jobs canceled")
 
 
 def recover(cluster: ProcessCluster, jobs: int) -> tuple[float, float]:
-    """Start the orchestrator again: seconds until every job and PE is known to run, and of these until it answered."""
+    """Start the orchestrator again; return the seconds until it knows that every job and PE runs, and until its first answer."""
     client = cluster.client
     began = time.monotonic()
     cluster.start_orchestrator()
@@ -172,7 +172,7 @@ def recover(cluster: ProcessCluster, jobs: int) -> tuple[float, float]:
 
 
 def living(client: Client) -> Iterator[dict[str, Any]]:
-    """Every job that has not ended."""
+    """Return every job that has not ended."""
     return client.all_jobs(state="living")
 
 
@@ -181,7 +181,7 @@ def running(client: Client) -> list[dict[str, Any]]:
 
 
 def unsettled(client: Client) -> int:
-    """How many PEs do not run, as far as the orchestrator knows."""
+    """Return the number of PEs that the orchestrator does not know to run."""
     states: dict[str, int] = client.status()["replica_states"]
     return sum(states.values()) - states.get("running", 0)
 
@@ -196,7 +196,8 @@ def _until(condition: Callable[[], object], *, what: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRun:
-    """The orchestrator was killed while it dispatched its third job, after half of that job's PEs had started (section 6.2)."""
+    """The result of killing the orchestrator during the dispatch of its third job, when half of the job's PEs had started
+    (section 6.2)."""
 
     pes: int
     recover_s: float
@@ -210,7 +211,7 @@ class DispatchRun:
 def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = None) -> DispatchRun:
     """Section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator kills itself half-way through the third and is started again.
 
-    The crash is brought about by state-machine fault injection, in the transition that the third job's status reports cause.
+    State-machine fault injection causes the crash, in the transition that the third job's status reports trigger.
     """
     jobs = [fan_out("small", pes=9, sinks=4), fan_out("second", pes=32), fan_out("third", pes=32)]
     crash = {
@@ -246,27 +247,27 @@ def averaged(runs: Sequence[Run], *, by: Callable[[list[float]], float] = mean) 
 
 
 def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | None) -> list[Finding]:
-    """Each finding for which the runs have the rows that it needs: the paper's, and what we claim beyond it."""
+    """Check the paper's statements and ours, each if the rows that it needs were run."""
     by_row = {row.name: [run for run in runs if run.row == row.name] for row in rows}
-    means = {name: averaged(found) for name, found in by_row.items() if found}
-    found = [_untouched(runs, dispatch)]
+    means = {name: averaged(checks) for name, checks in by_row.items() if checks}
+    checks = [_untouched(runs, dispatch)]
     if dispatch is not None:
         name = "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice"
         ours = f"killed when {HALF} of the third job's PEs had been reported; {dispatch.recover_s:.1f} s to recover"
-        found.append(Finding(name, "16 of 32 PEs dispatched; recovered", ours, not dispatch.restarted and not dispatch.lost))
+        checks.append(Finding(name, "16 of 32 PEs dispatched; recovered", ours, not dispatch.restarted and not dispatch.lost))
     if {"1", "5"} <= means.keys():
-        found.extend(_growing(means["1"], means["5"]))
+        checks.extend(_growing(means["1"], means["5"]))
     for few, many, paper in (("2", "3", "-9 %"), ("4", "5", "+7 %")):
         if {few, many} <= means.keys():
             a, b = means[few]["recover_s"], means[many]["recover_s"]
             name = f"three times as many nodes change the recovery little (rows {few} and {many})"
-            found.append(Finding(name, paper, f"{a:.1f} s and {b:.1f} s: {b / a - 1:+.0%}", b < 1.5 * a))
+            checks.append(Finding(name, paper, f"{a:.1f} s and {b:.1f} s: {b / a - 1:+.0%}", b < 1.5 * a))
     if "5" in means:
         ratio = means["5"]["recover_s"] / means["5"]["start_s"]
         name = "930 PEs on 90 nodes are recovered in less than a third of the time to start them"
-        found.append(Finding(name, f"about a half: {16.2 / 33.9:.2f}", f"ratio {ratio:.2f}", ratio < 1 / 3))
-    found.extend(_scaling(by_row, means))
-    return found
+        checks.append(Finding(name, f"about a half: {16.2 / 33.9:.2f}", f"ratio {ratio:.2f}", ratio < 1 / 3))
+    checks.extend(_scaling(by_row, means))
+    return checks
 
 
 def _untouched(runs: Sequence[Run], dispatch: DispatchRun | None) -> Finding:

@@ -28,7 +28,7 @@ def lines(path: Path) -> dict[str, dict]:
     return {record["key"]: record for record in map(json.loads, path.read_text().splitlines())}
 
 
-def test_the_corpus_of_applications_is_solved_on_spark_as_it_is_here(shared, tmp_path):
+def test_corpus_is_solved_on_spark_as_locally(shared, tmp_path):
     limits = ["--applications", "2", "--constraints", "0.6", "--solvers", "ft-search,milp", "--seconds", "20"]
     result = CliRunner().invoke(laar_search, [*limits, "--master", "local[2]", "--json", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
@@ -40,7 +40,7 @@ def test_the_corpus_of_applications_is_solved_on_spark_as_it_is_here(shared, tmp
     assert there["cost"] == (here.cost if here.cost is None else pytest.approx(here.cost, rel=1e-6))
 
 
-def test_a_study_is_made_on_spark_as_it_is_here(shared, tmp_path):
+def test_records_are_computed_on_spark_as_locally(shared, tmp_path):
     cells = {str(seed): Task(seed=seed, application=1, sla=0.6, solver="milp", seconds=20.0) for seed in range(3)}
     records = Records(tmp_path, {"seed": 1})
     with spark_runner("local[2]", name="study") as run:
@@ -51,7 +51,7 @@ def test_a_study_is_made_on_spark_as_it_is_here(shared, tmp_path):
         assert nothing is None
 
 
-def test_topologies_are_planned_on_spark_as_they_are_here(shared, tmp_path):
+def test_topologies_are_planned_on_spark_as_locally(shared, tmp_path):
     result = CliRunner().invoke(ppa_plans, ["--topologies", "1", "--master", "local[2]", "--json", "--out", str(tmp_path)])
     assert result.exit_code == 0, result.output
     made = lines(tmp_path / "records.jsonl")

@@ -44,11 +44,11 @@ def left(shops, *failed: str) -> set[int]:
         (("all/0",), (0, 1, 2, 3)),
     ],
 )
-def test_what_would_have_gone_through_a_dead_task_is_missing_and_nothing_else(shops, failed, dead):
+def test_only_rows_of_dead_tasks_are_missing(shops, failed, dead):
     assert left(shops, *failed) == {shop for shop, task in shops[3].items() if task not in dead}
 
 
-def test_a_task_that_is_not_there_cannot_fail(shops):
+def test_unknown_task_cannot_fail(shops):
     graph, cut, epochs, _ = shops
-    with pytest.raises(HoldfastError, match=r"task 'pairs/2' cannot fail: there is none; tasks are: all/0, checked/0"):
+    with pytest.raises(HoldfastError, match=r"task 'pairs/2' does not exist; tasks are: all/0, checked/0"):
         run_without(graph, cut, ["pairs/2"], epochs=epochs)

@@ -7,7 +7,7 @@ from holdfast_papers.ppa.tentative_study import QUERIES, plans, prepare
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
-def test_the_accuracy_of_a_join_goes_with_the_fidelity_of_a_plan_and_not_with_its_completeness(spark, tmp_path):
+def test_accuracy_of_a_join_follows_fidelity_not_completeness(spark, tmp_path):
     query = QUERIES[1]
     query.write_trace(tmp_path / "traffic", events=20_000, seed=1)
     trial = prepare(spark, query, EXAMPLES / query.example, tmp_path / "traffic", scratch=tmp_path)

@@ -61,7 +61,7 @@ def paper():
     return [Assessment(score, tuple(views), (1.0,), 0.0, False) for score in scores]
 
 
-def test_every_finding_holds_on_the_papers_own_figures(graph):
+def test_every_finding_holds_on_the_papers_figures(graph):
     found = findings(paper(), graph, "protected")
     assert len(found) == 12
     assert [finding.name for finding in found if not finding.holds] == []
@@ -80,13 +80,13 @@ def test_every_finding_holds_on_the_papers_own_figures(graph):
         ("trade_filter", {"impact": 7.0}, "position in the graph does not predict criticality"),
     ],
 )
-def test_a_finding_fails_where_the_figures_say_otherwise(graph, case, change, broken):
+def test_finding_fails_when_its_figures_change(graph, case, change, broken):
     changed = [replace(one, cases=tuple(replace(v, **change) if v.case == case else v for v in one.cases)) for one in paper()]
     failed = [finding.name for finding in findings(changed, graph, "protected") if not finding.holds]
     assert any(name.startswith(broken) for name in failed)
 
 
-def test_scores_that_disagree_on_the_worst_operator_are_told(graph):
+def test_scores_must_agree_on_the_worst_operator(graph):
     first, second, third = paper()
     other = replace(third, cases=tuple(replace(v, impact=99.0) if v.case == "vwap" else v for v in third.cases))
     failed = [finding for finding in findings([first, second, other], graph, "protected") if not finding.holds]
@@ -98,7 +98,7 @@ def test_scores_that_disagree_on_the_worst_operator_are_told(graph):
     ("impacts", "alike"),
     [({"market": 31.0}, True), ({"market": 40.0, "bargain_index": 35.0}, False)],
 )
-def test_scores_rank_alike_while_only_neighbours_change_places(graph, impacts, alike):
+def test_scores_rank_alike_if_only_neighbours_swap(graph, impacts, alike):
     first, second, third = paper()
     other = replace(third, cases=tuple(replace(v, impact=impacts.get(v.case, v.impact)) for v in third.cases))
     found = {finding.name: finding.holds for finding in findings([first, second, other], graph, "protected")}
@@ -106,7 +106,7 @@ def test_scores_rank_alike_while_only_neighbours_change_places(graph, impacts, a
 
 
 @pytest.mark.parametrize(("recovery", "shared"), [(330, True), (300, False)])
-def test_recovery_times_are_shared_when_a_few_trades_more_or_less_explain_them(graph, recovery, shared):
+def test_nearly_equal_recovery_times_count_as_shared(graph, recovery, shared):
     changed = [
         replace(one, cases=tuple(replace(v, recovery=recovery) if v.case == "market" else v for v in one.cases)) for one in paper()
     ]
@@ -114,7 +114,7 @@ def test_recovery_times_are_shared_when_a_few_trades_more_or_less_explain_them(g
     assert found["Source and TradeFilter share the longest recovery time"] is shared
 
 
-def test_an_offset_where_overestimation_turns_into_underestimation_is_shown_before_one_that_does_the_reverse(graph):
+def test_offset_that_turns_to_underestimation_is_shown_first(graph):
     first, *others = paper()
     source = first.case("market")
     rising, falling = (replace(source.offsets[0], offset=offset, quality=q) for offset, q in ((1, (0.9, 1.2)), (2, (1.1, 0.7))))
@@ -127,7 +127,7 @@ def test_an_offset_where_overestimation_turns_into_underestimation_is_shown_befo
     )
 
 
-def test_what_is_said_of_the_paper_is_what_its_own_figures_give(graph):
+def test_quoted_paper_values_match_table_2(graph):
     found = {finding.name: finding for finding in findings(paper(), graph, "protected")}
     same = [name for name, finding in found.items() if finding.paper == finding.ours]
     assert same == [
@@ -144,17 +144,17 @@ def test_what_is_said_of_the_paper_is_what_its_own_figures_give(graph):
 
 
 @pytest.mark.parametrize(("tuples", "offsets"), [(10, (10, 30, 50, 70, 90)), (11, (9, 27, 45, 62, 81)), (60, (4, 12, 20, 28, 36))])
-def test_offsets_are_the_papers_unless_the_trace_is_too_short_for_its_longest_outage(graph, tuples, offsets):
+def test_offsets_are_the_papers_unless_the_trace_is_short(graph, tuples, offsets):
     locator = OutageLocator(np.arange(100), {"market": np.arange(100)}, Tempo(1.0, 1.0))
     assert papers_offsets(graph, locator, {Case(("market",)): tuples}) == offsets
 
 
-def test_the_table_has_the_papers_figures_beside_ours():
+def test_table_has_the_papers_values_and_ours():
     row = next(row for row in table_rows(paper()[0]) if row[0].startswith("VWAP"))
     assert row == ("VWAP (vwap)", "0.99", "0.99", "(0.14, R)", "(0.14, R)", "73", "73", "30.87", "30.87")
 
 
-def test_what_no_trace_makes_right_is_told_before_a_market_is_written_or_spark_started(tmp_path):
+def test_invalid_folder_is_reported_before_any_work(tmp_path):
     def refused(*options, out=tmp_path / "out"):
         run = CliRunner().invoke(debs11, ["--out", str(out), *options])
         assert isinstance(run.exception, HoldfastError) and run.stderr == ""

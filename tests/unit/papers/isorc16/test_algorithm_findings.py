@@ -35,7 +35,7 @@ def found(weather=None, racks=None, times=(0.001, 0.5), ks=(1.0, 2.0, 3.0)):
     return {f.name.split(" (")[0]: f.holds for f in findings(weather, [], racks or outcome(("cpu",)), timings, by_k)}
 
 
-def test_findings_hold_where_the_numbers_are_as_in_the_paper():
+def test_findings_hold_with_the_papers_numbers():
     weather = outcome(WEATHER, simple_markov_at_pressure=0.91, last_outcome_at_humidity=0.99)
     assert all(found(weather).values())
 
@@ -57,11 +57,11 @@ def test_findings_hold_where_the_numbers_are_as_in_the_paper():
         ),
     ],
 )
-def test_a_finding_fails_where_the_numbers_say_otherwise(changes, name):
+def test_finding_fails_with_other_numbers(changes, name):
     assert found(**changes)[name] is False
 
 
-def test_the_finding_about_racks_tells_what_single_servers_report_beside_it_without_counting_it():
+def test_single_servers_do_not_count_for_racks():
     weather, racks, servers = outcome(WEATHER), outcome(("cpu",)), outcome(("requests",), hot_swap_at_requests=0.355)
     timings = [Timing("last-outcome", 0.0, 0.1)]
     (found,) = (f for f in findings(weather, [servers], racks, timings, timings) if "outputs" in f.name)
@@ -69,7 +69,7 @@ def test_the_finding_about_racks_tells_what_single_servers_report_beside_it_with
     assert found.ours.endswith("; not counted: made up: requests 35.5%")
 
 
-def test_hot_swap_keeps_up_with_the_best_single_algorithm_on_a_datacenter():
+def test_hot_swap_keeps_up_with_the_best_algorithm():
     _, racks = generated_servers(5, epochs=130, servers=80)
     result = study(racks, default_predictors())
     for attribute, share in result.accuracy[HOT_SWAP].items():
@@ -78,7 +78,7 @@ def test_hot_swap_keeps_up_with_the_best_single_algorithm_on_a_datacenter():
     assert np.mean(list(result.accuracy[HOT_SWAP].values())) > 0.75
 
 
-def test_a_study_counts_what_it_says():
+def test_study_counts_its_predictions():
     recording = generated_weather(2, epochs=70, stations=3)
     result = study(recording, [make_predictor("last-outcome")], ahead=2, warm=50)
     truth = np.array([table["pressure"].to_numpy() for table in recording.epochs])
@@ -87,19 +87,19 @@ def test_a_study_counts_what_it_says():
     assert result.predictions == 18 * 3 * 6
 
 
-def test_a_recording_that_is_too_short_is_told():
+def test_too_short_recording_is_refused():
     with pytest.raises(TraceError, match=r"has 40 epochs; to learn from 50 and predict 1 ahead, at least 52 are needed"):
         study(generated_weather(2, epochs=40, stations=3), [make_predictor("last-outcome")])
 
 
-def test_generated_servers_are_cut_into_epochs_as_the_application_cuts_them():
+def test_generated_servers_have_the_applications_epochs():
     servers, racks = generated_servers(3, epochs=30, servers=40)
     wanted = [f"server-{number:04d}" for number in range(40)]
     assert all(sorted(table["server"].to_pylist()) == wanted for table in servers.epochs)  # each reports once in 5 s
     assert all(sorted(table["rack"].to_pylist()) == ["rack-000", "rack-001"] for table in racks.epochs)
 
 
-def test_recorded_weather_is_read_by_the_names_its_columns_have(tmp_path):
+def test_recorded_weather_is_read_by_column_names(tmp_path):
     path = tmp_path / "w.csv"
     path.write_text("origin,time_hour,temp,humid\nEWR,2,10,\nJFK,1,20,60\nEWR,1,11,50\n")
     first, second = read_weather(path, epochs=10).epochs
@@ -116,7 +116,7 @@ def test_recorded_servers_are_grouped_by_metric(tmp_path):
     assert requests.epochs[0]["series"].to_pylist() == ["elb_request_count"]
 
 
-def test_files_that_are_not_understood_are_told(tmp_path):
+def test_unreadable_files_are_reported(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     with pytest.raises(TraceError, match=r"is no weather that is understood: wanted a column of stations .* got: a, b"):
         read_weather(tmp_path / "x.csv", epochs=5)
@@ -128,7 +128,7 @@ def test_files_that_are_not_understood_are_told(tmp_path):
         read_weather(tmp_path / "none.csv", epochs=5)
 
 
-def test_what_is_no_number_in_a_recorded_file_is_missing_and_a_column_without_any_is_told(tmp_path):
+def test_values_that_are_not_numbers_are_missing(tmp_path):
     path = tmp_path / "w.csv"
     path.write_text("station,time,temp\nA,1,10\nA,,11\nA,2,calm\n")
     first, second = read_weather(path, epochs=10).epochs
@@ -138,7 +138,7 @@ def test_what_is_no_number_in_a_recorded_file_is_missing_and_a_column_without_an
         read_servers(tmp_path, epochs=5)
 
 
-def test_the_command_writes_a_report_and_one_json_document(tmp_path):
+def test_command_writes_a_report_and_one_json_document(tmp_path):
     ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--part", "algorithms", "--epochs", "100", "--json"])
     assert ran.exit_code == 0, ran.output
     document = json.loads(ran.stdout)

@@ -58,14 +58,14 @@ def verdicts(found):
 
 
 @pytest.mark.parametrize("pes", [5, 9])
-def test_the_monitor_runs_as_so_many_pes(tmp_path, pes):
+def test_monitor_has_the_requested_number_of_pes(tmp_path, pes):
     graph = load_app(fused_application(EXAMPLE, pes, tmp_path / "monitor.py")).graph()
     assert len(graph.pes) == pes
     assert graph.pes["readings"] == ("readings",)
     assert sum(map(len, graph.pes.values())) == len(graph.operators)
 
 
-def test_other_numbers_of_pes_and_other_applications_are_refused(tmp_path):
+def test_other_pe_counts_and_applications_are_refused(tmp_path):
     with pytest.raises(HoldfastError, match="the study runs 5 or 9 PEs, got 7"):
         fused_application(EXAMPLE, 7, tmp_path / "monitor.py")
     other = tmp_path / "other.py"
@@ -93,7 +93,7 @@ def test_process_that_ends_meanwhile_does_not_count(monkeypatch):
     assert late_runs_module._usage(SimpleNamespace(pe_host_pids=lambda: [child.pid], agent_statuses=list)) == Usage()
 
 
-def test_a_run_is_kept_as_json_and_read_again():
+def test_run_survives_writing_and_reading():
     made = run("prediction", [1.0, 2.5])
     assert LateRun.of(json.loads(json.dumps(made.document()))) == made
 
@@ -120,7 +120,7 @@ def ran(monkeypatch):
     return made
 
 
-def test_kept_runs_are_not_run_again_unless_they_were_of_another_length_epoch_or_seed(tmp_path, ran):
+def test_stored_runs_of_the_same_settings_are_reused(tmp_path, ran):
     cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
     for seconds, seed in ((75.0, 1), (75.0, 1), (60.0, 1), (60.0, 2)):
         found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=seconds, seed=seed)
@@ -128,7 +128,7 @@ def test_kept_runs_are_not_run_again_unless_they_were_of_another_length_epoch_or
     assert ran.asked == names * 3
 
 
-def test_a_cell_that_was_interrupted_runs_again_so_that_what_is_compared_ran_on_one_cluster(tmp_path, ran):
+def test_interrupted_cell_runs_again_on_one_cluster(tmp_path, ran):
     cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
     ran.killed_at = "prediction"
     with pytest.raises(KeyboardInterrupt):
@@ -141,7 +141,7 @@ def test_a_cell_that_was_interrupted_runs_again_so_that_what_is_compared_ran_on_
     assert [each.setting for each in found] == names
 
 
-def test_what_ran_on_another_cluster_is_not_compared_with(tmp_path, ran):
+def test_runs_of_different_clusters_are_not_compared(tmp_path, ran):
     cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
     with (tmp_path / "runs.jsonl").open("w") as file:
         for setting, cluster in (("upstream", "one"), ("prediction", "one"), ("upstream", "two"), ("baseline", "two")):
@@ -159,7 +159,7 @@ def test_what_ran_on_another_cluster_is_not_compared_with(tmp_path, ran):
         (b"\xff\xfe\n", r"runs\.jsonl' cannot be read: .*; move it away, or give another --out"),
     ],
 )
-def test_a_file_of_something_else_is_told(tmp_path, ran, content, said):
+def test_foreign_run_file_is_reported(tmp_path, ran, content, said):
     (tmp_path / "runs.jsonl").write_bytes(content)
     with pytest.raises(HoldfastError, match=said):
         late_runs(tmp_path, [Cell(5, "large", "medium")], ["prediction"], epoch_s=1.0, seconds=75.0, seed=1)
@@ -174,7 +174,7 @@ def test_a_file_of_something_else_is_told(tmp_path, ran, content, said):
         (1.0, float("inf"), "--seconds wants at least 31: one stall after warming up, got inf"),
     ],
 )
-def test_lengths_that_cannot_be_run_are_told_before_anything_is(tmp_path, epoch_s, seconds, said):
+def test_invalid_lengths_are_refused_before_any_run(tmp_path, epoch_s, seconds, said):
     with pytest.raises(HoldfastError, match=said):
         check_lengths(epoch_s, seconds)
     told = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
@@ -184,18 +184,18 @@ def test_lengths_that_cannot_be_run_are_told_before_anything_is(tmp_path, epoch_
 
 @pytest.mark.parametrize("epoch_s", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("setting", late_runs_module.SETTINGS)
-def test_every_setting_is_a_contract_that_can_be_kept_with_the_shortest_and_the_longest_epochs(setting, epoch_s):
+def test_every_setting_is_a_valid_contract(setting, epoch_s):
     job = {"job": "j", "application": "a.py", "log": "x", "contract": late_runs_module.contract_for(setting, epoch_s=epoch_s)}
     contract = check_document(job, Job, thing="job").contract
     assert check_contract(contract, epoch_s) == []
     assert contract.reroute_after_s == (30.0 if setting == "upstream" else epoch_s)
 
 
-def test_a_cell_that_is_named_twice_runs_once_with_spaces_too():
+def test_cell_named_twice_runs_once():
     assert chosen_cells("5/large/medium, 5/large/medium", full=False) == [Cell(5, "large", "medium")]
 
 
-def test_findings_are_true_where_prediction_is_in_time():
+def test_findings_hold_when_prediction_is_in_time():
     found = verdicts(runs())
     assert found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
     assert found["prediction's longest end-to-end time is below upstream backup's in every cell"]
@@ -204,7 +204,7 @@ def test_findings_are_true_where_prediction_is_in_time():
     assert found["every predicted or tentative result was corrected in the end"]
 
 
-def test_findings_are_false_where_it_is_not():
+def test_findings_fail_when_prediction_is_late():
     late = [*runs()[:2], replace(runs()[2], latencies_s=(3.0, 9.0, 3.0), corrected=False)]
     found = verdicts(late)
     assert not found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
@@ -218,7 +218,7 @@ def cell(averages, **more):
     ]
 
 
-def test_the_paper_s_clock_starts_with_a_tuple_s_input_and_ours_half_an_epoch_later():
+def test_papers_clock_starts_half_an_epoch_earlier():
     (found,) = (finding for finding in late_findings(cell((2.0, 2.0, 0.6))) if "from a tuple's arrival" in finding.name)
     assert (found.ours, found.holds) == ("1.10 s of 2.50 s: 44%", False)
     assert verdicts(cell((9.0, 9.0, 1.0)))[found.name]
@@ -248,24 +248,24 @@ MEMORY = "memory is much the same in every setting"
         (cell((2, 2, 1)) + cell((2, 2.5, 1), pes=9), {FASTER: False, MEMORY: True}),
     ],
 )
-def test_what_the_paper_finds_between_cells_is_checked_where_there_are_such_cells(cells, expected):
+def test_findings_between_cells_need_those_cells(cells, expected):
     found = verdicts(cells)
     assert {name: found.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in found} == expected
 
 
-def test_what_was_not_run_is_neither_found_nor_missed():
+def test_settings_that_were_not_run_have_no_findings():
     assert ALIKE not in verdicts(cell((2, 2, 1), fault="small"))
     assert ALIKE in verdicts(cell((2, 2, 1)))
 
 
-def test_without_prediction_and_its_rival_nothing_is_found_and_without_the_baseline_what_compares_the_two():
+def test_findings_need_the_settings_that_they_compare():
     assert late_findings(runs()[:2]) == []
     two, three = verdicts(runs()[1:]), verdicts(runs())
     assert [name for name in three if name in two] == list(two)
     assert len(two) == 5 and two == {name: three[name] for name in two}
 
 
-def test_the_page_has_the_paper_s_figures_beside_ours():
+def test_page_has_the_papers_figures():
     page = "".join(late_parts(runs(), about=scaled(runs())))
     assert "524.27, 6667.13" in page
     assert "epochs of 1 s" in page
@@ -274,7 +274,7 @@ def test_the_page_has_the_paper_s_figures_beside_ours():
     assert "+0%" in page
 
 
-def test_how_far_a_cell_is_is_told_in_seconds_of_its_runs(monkeypatch):
+def test_progress_of_a_cell_is_in_seconds_of_its_runs(monkeypatch):
     told, now = [], SimpleNamespace(time=lambda: 130.0)
     monkeypatch.setattr(late_runs_module, "time", now)
     show = late_runs_module._counted(told.append, 60.0, 75.0)
@@ -285,7 +285,7 @@ def test_how_far_a_cell_is_is_told_in_seconds_of_its_runs(monkeypatch):
     assert late_runs_module.cell_s(["upstream", "prediction"], seconds=75.0) == 60.0 + 2 * 75.0
 
 
-def test_what_is_kept_and_which_cell_it_is_at_is_told(tmp_path, ran, capsys):
+def test_stored_and_current_cells_are_printed(tmp_path, ran, capsys):
     cells = [Cell(5, fault, "medium") for fault in ("small", "large")]
     late_runs(tmp_path, cells[:1], ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
     capsys.readouterr()

@@ -25,4 +25,4 @@ def test_study_writes_report_and_resumes(tmp_path):
     }
     assert "Figure 12" in (tmp_path / "laar" / "laar.html").read_text()
     other = called(*words[:6], "--seconds", "3", *words[8:])
-    assert "holds records made with" in str(other.exception)
+    assert "holds strategies made with" in str(other.exception)

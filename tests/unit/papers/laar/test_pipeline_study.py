@@ -4,15 +4,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast_papers.laar.pipeline_study import Load, Seen, findings, strategies, write_load
+from holdfast_papers.laar.pipeline_study import Load, PipelineRun, findings, strategies, write_load
 
 LOAD = Load(low_s=5, high_s=10, after_s=5)
 
 
-def seen(way: str, high: list[int], *, rest: list[int]) -> Seen:
+def seen(way: str, high: list[int], *, rest: list[int]) -> PipelineRun:
     """A run with so many tuples out in each second of High, and in the seconds after it."""
     out = [4] * 5 + high + rest
-    return Seen(way, [*LOAD.rates, *[0] * (len(out) - 20)], out, [1.0] * 20)
+    return PipelineRun(way, [*LOAD.rates, *[0] * (len(out) - 20)], out, [1.0] * 20)
 
 
 def test_static_falls_behind_and_activation_keeps_up():
@@ -24,25 +24,25 @@ def test_static_falls_behind_and_activation_keeps_up():
     assert "output at 100% of the input in the second half of High" in found[1].ours
 
 
-def test_activation_that_lags_more_and_more_and_lost_tuples_are_told():
+def test_growing_lag_and_lost_tuples_fail_the_findings():
     static = seen("static", [8] * 10, rest=[4] * 5)
     by_load = seen("by load", [6] * 10, rest=[4] * 5)
     assert [each.holds for each in findings([static, by_load], LOAD)] == [False, False, False]
 
 
-def test_the_load_has_so_many_tuples_in_each_second(tmp_path):
+def test_load_has_the_rate_in_each_second(tmp_path):
     write_load(tmp_path / "load.parquet", LOAD.rates)
     times = pq.read_table(tmp_path / "load.parquet")["time"].to_pylist()
     counts = [sum(int((time - times[0]).total_seconds() + 0.125) == second for time in times) for second in range(20)]
     assert counts == LOAD.rates
 
 
-def test_a_stretch_too_short_to_see_anything_is_refused():
+def test_too_short_load_is_refused():
     with pytest.raises(HoldfastError, match="at least 5 s, got 5, 3, 5"):
         Load(low_s=5, high_s=3, after_s=5)
 
 
-def test_the_planned_strategy_switches_and_the_static_one_does_not():
+def test_only_the_planned_strategy_switches():
     found = strategies()
     active = {way: [sum(map(len, each.active.values())) for each in strategy.configurations] for way, strategy in found.items()}
     assert len(set(active["static"])) == 1

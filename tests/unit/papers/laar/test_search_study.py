@@ -34,13 +34,13 @@ def test_outcomes_are_shares_by_solver_and_constraint():
     assert found[("milp", 0.6)]["TMO"] == 1.0
 
 
-def test_a_pair_is_decided_if_any_solver_decides_it():
+def test_pair_is_decided_if_any_solver_decides_it():
     runs = [run(0, outcome="SOL"), run(0, solver="ft-search"), run(1, outcome="TMO"), run(1, solver="ft-search", outcome="SOL")]
     assert decided_by_any(runs, ["milp"]) == 0.0
     assert decided_by_any(runs, ["milp", "ft-search"]) == 0.5
 
 
-def test_first_solutions_are_compared_with_the_optimum_only_where_it_was_found():
+def test_first_solutions_need_a_found_optimum():
     runs = [
         run(0, first=(11.0, 1.0), last=(10.0, 4.0)),
         run(1, first=(10.0, 2.0), last=(10.0, 2.0)),
@@ -60,7 +60,7 @@ def test_prunings_count_each_run_once():
     assert prunings(runs)["COST"] == (0.0, 0.0)
 
 
-def test_a_run_survives_writing_and_reading():
+def test_run_survives_writing_and_reading():
     made = evaluate(Task(seed=1, application=8, sla=0.8, solver="ft-search", seconds=5.0))
     assert made.outcome == "BST" and made.first
     assert run_of(json.loads(json.dumps(made.document()))) == made
@@ -71,7 +71,7 @@ def here(function, tasks, *, workers):
     yield from map(function, tasks)
 
 
-def test_the_command_prints_one_document_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_command_prints_one_document_and_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast_papers.laar.search_command.map_in_processes", here)
     ask = ["--applications", "1", "--seed", "22", "--seconds", "0.2", "--constraints", "0.5,0.9", "--json", "--out", str(tmp_path)]
     first = CliRunner().invoke(laar_search, ask, catch_exceptions=False)
@@ -86,7 +86,7 @@ def test_the_command_prints_one_document_and_goes_on_where_it_stopped(tmp_path, 
     assert len(kept.read_text().splitlines()) == 6
 
 
-def test_the_command_shows_the_paper_beside_ours(monkeypatch):
+def test_command_shows_the_papers_values(monkeypatch):
     monkeypatch.setattr("holdfast_papers.laar.search_command.map_in_processes", here)
     shown = CliRunner().invoke(laar_search, ["--applications", "1", "--seconds", "0.2", "--constraints", "0.5"])
     for words in ("Figure 4", "Figure 5", "Figure 6", "the paper          1.057    0.37", "applied most often"):
@@ -96,23 +96,23 @@ def test_the_command_shows_the_paper_beside_ours(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--solvers", "cplex"], "--solvers wants some of ft-search-paper, ft-search, milp; got 'cplex'"),
-        (["--constraints", "0.5,two"], "--constraints wants numbers from 0 to 1 with commas between, got '0.5,two'"),
-        (["--applications", "0"], "wanted --applications and --workers of at least 1"),
+        (["--solvers", "cplex"], "--solvers needs some of ft-search-paper, ft-search, milp; got 'cplex'"),
+        (["--constraints", "0.5,two"], "--constraints needs numbers from 0 to 1, separated by commas; got '0.5,two'"),
+        (["--applications", "0"], "--applications and --workers must be at least 1"),
     ],
 )
-def test_wrong_options_are_told(options, message):
+def test_invalid_options_are_refused(options, message):
     result = CliRunner().invoke(laar_search, options)
     assert isinstance(result.exception, HoldfastError) and message in str(result.exception)
 
 
-def test_runs_made_with_other_settings_are_not_mixed(tmp_path):
+def test_runs_of_other_settings_are_not_mixed(tmp_path):
     (tmp_path / "settings.json").write_text('{"seed": 9, "seconds": 1.0}')
     result = CliRunner().invoke(laar_search, ["--out", str(tmp_path), "--applications", "1"])
     assert isinstance(result.exception, HoldfastError) and "give another --out" in str(result.exception)
 
 
-def test_the_findings_are_computed_from_the_papers_algorithm_alone_and_can_fail():
+def test_findings_use_the_papers_algorithm_only_and_can_fail():
     def ended(sla: float, outcome: str, cuts: dict[str, tuple[int, float]], *, solver: str = "ft-search-paper") -> Run:
         first, last = ((1.05, 0.2), (1.0, 1.0)) if outcome == "BST" else (None, None)
         return Run("", 0, sla, solver, 1, 2, outcome, 1.0, None, None, 9, first=first, last=last, prunings=cuts)

@@ -16,7 +16,7 @@ def graph_of(seed: int, folder: Path) -> Graph:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_operator_is_read_by_another_or_feeds_the_sink(seed, tmp_path):
+def test_every_operator_has_a_reader(seed, tmp_path):
     graph = graph_of(seed, tmp_path)
     read = {name for operator in graph.operators for name in operator.inputs}
     names = [operator.name for operator in graph.operators]
@@ -24,5 +24,5 @@ def test_every_operator_is_read_by_another_or_feeds_the_sink(seed, tmp_path):
     assert set(names) - read == {"last"}
 
 
-def test_the_seed_decides():
+def test_application_depends_on_the_seed():
     assert generated_application(1) == generated_application(1) != generated_application(2)

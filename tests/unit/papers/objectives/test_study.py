@@ -70,18 +70,18 @@ EVERYTHING = ("left", "right", "one", "two", "both", "last")
         (set(EVERYTHING), {"left", "right"}),
     ],
 )
-def test_what_gets_nothing_anyway_may_fail_as_well(failed, left):
+def test_failure_of_a_starved_operator_has_no_effect(failed, left):
     assert set(felt(joined(), failed)) == left
 
 
 @given(st.sets(st.sampled_from(EVERYTHING), min_size=1))
-def test_what_is_felt_of_what_is_felt_is_all_of_it(failed):
+def test_effective_failures_are_idempotent(failed):
     once = felt(joined(), failed)
     assert once and set(once) <= failed
     assert felt(joined(), once) == once
 
 
-def test_sets_are_all_felt_differ_and_follow_from_the_seed():
+def test_failure_sets_are_distinct_and_follow_the_seed():
     graph = joined()
     sets = failure_sets(graph, EVERYTHING, count=100, seed=1)
     assert len(set(sets)) == len(sets) > 10
@@ -90,14 +90,14 @@ def test_sets_are_all_felt_differ_and_follow_from_the_seed():
     assert failure_sets(graph, EVERYTHING, count=5, seed=1) != failure_sets(graph, EVERYTHING, count=5, seed=2)
 
 
-def test_a_lost_source_loses_everything_whatever_else_survives():
+def test_losing_the_source_loses_everything():
     seen = foretell(LINE, SINGLE, ("read", "sum"), measured=Damage(3.0, 1.0))
     assert seen.foretold["of"] == pytest.approx(1.0)
     assert seen.foretold["alone"] == 2.0
     assert seen.measured == Damage(3.0, 1.0)
 
 
-def test_damage_is_the_impact_and_the_outages_worth_that_differs():
+def test_damage_is_impact_and_wrong_output_in_outages():
     golden = np.array([10.0, 10.0, 10.0, 10.0])
     offsets = [
         SimpleNamespace(impact=4.0, local_golden=golden, local_faulty=np.array([0.0, 0.0, 10.0, 10.0])),
@@ -107,7 +107,7 @@ def test_damage_is_the_impact_and_the_outages_worth_that_differs():
     assert damage(SimpleNamespace(offsets=offsets, outage_sections=2)) == Damage(2.0, pytest.approx(2.5 / 3))
 
 
-def test_agreement_is_that_of_the_orders_and_rounding_orders_nothing():
+def test_agreement_ignores_rounding():
     def seen(n: int) -> Foretold:
         said = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
         return Foretold((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
@@ -121,7 +121,7 @@ def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
     return tuple(Planned(budget, objective, ("read",), Damage(value, value / 10)) for objective, value in lost.items())
 
 
-def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
+def test_worse_lists_budgets_where_measured_plans_lose_more():
     same = plans(1, measured=9.0, criticality=5.0 + 1e-12, of=5.0, ic=7.0)
     behind = plans(2, measured=5.0, criticality=6.0, of=5.0, ic=7.0)
     assert worse(same + behind, "criticality") == ["with 2 protected the plan by criticality loses 6, the better of the others 5"]
@@ -130,7 +130,7 @@ def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
     ]
 
 
-def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
+def test_objective_closest_to_the_best_plan_is_chosen():
     alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
     told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
     assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
@@ -139,7 +139,7 @@ def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
     assert chosen([told, alike]) == "measured"
 
 
-def test_a_finding_that_does_not_hold_names_application_and_budget():
+def test_failed_finding_names_application_and_budget():
     study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
     first, second = findings({"shop": study})
     assert not first.holds
@@ -147,14 +147,14 @@ def test_a_finding_that_does_not_hold_names_application_and_budget():
     assert not second.holds
 
 
-def test_what_was_seen_is_the_same_when_it_is_read_back():
+def test_study_survives_writing_and_reading():
     study = Studied(
         (foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, criticality=4.0, of=6.0, ic=5.0)
     )
     assert studied_from(json.loads(json.dumps(asdict(study)))) == study
 
 
-def test_page_tables_and_picture_have_every_application_and_name_the_default():
+def test_report_covers_every_application():
     sets = tuple(foretell(LINE, SINGLE, failed, measured=Damage(2.0, 1.0)) for failed in (("read",), ("count",), ("sum",)))
     study = Studied(sets, plans(1, measured=5.0, criticality=4.0, of=5.0, ic=6.0))
     document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}

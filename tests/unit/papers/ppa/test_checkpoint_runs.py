@@ -21,25 +21,25 @@ def history(seconds: int = SECONDS) -> list[HistoryEvent]:
     return events
 
 
-def test_a_share_is_what_checkpoints_took_of_what_the_epochs_between_them_did():
+def test_share_is_checkpoint_time_of_processing_time():
     costs = costs_of(history(), 500, full=WINDOW - 1)
     assert [cost.interval_s for cost in costs] == list(INTERVALS)
     assert [cost.share for cost in costs] == [0.5 / (0.25 * interval) for interval in INTERVALS]
     assert {(cost.checkpoint_s, cost.epoch_s, cost.rows, cost.rate) for cost in costs} == {(0.5, 0.25, 100.0, 500)}
 
 
-def test_checkpoints_of_a_filling_window_and_the_last_one_do_not_count():
+def test_early_and_last_checkpoints_do_not_count():
     events = [event for event in history() if event.about["task"] != "every_5/0"]
     early, late = checkpoint("every_5", 24, 29, took_s=9.0), checkpoint("every_5", 119, 121, took_s=9.0)
     costs = costs_of([*events, early, checkpoint("every_5", 29, 34), late], 500, full=29)
     assert [(cost.checkpoints, cost.checkpoint_s) for cost in costs if cost.interval_s == 5] == [(1, 0.5)]
 
 
-def test_a_run_holds_three_checkpoints_of_the_longest_interval():
+def test_run_has_three_checkpoints_of_the_longest_interval():
     assert costs_of(history(), 500, full=WINDOW - 1)[-1].checkpoints == 3
 
 
-def test_one_checkpoint_that_the_machine_had_no_time_for_changes_nothing():
+def test_one_slow_checkpoint_changes_nothing():
     calm = costs_of(history(), 500, full=WINDOW - 1)
     (late,) = [event for event in history() if event.about["task"] == "every_30/0" and event.about["epoch"] == 89]
     late.about["took_s"], late.about["worked_s"] = 60.0, 90.0
@@ -47,13 +47,13 @@ def test_one_checkpoint_that_the_machine_had_no_time_for_changes_nothing():
     assert costs_of([*others, late], 500, full=WINDOW - 1) == calm
 
 
-def test_a_task_without_checkpoints_is_named():
+def test_task_without_checkpoints_is_reported():
     events = [event for event in history() if event.about["task"] != "every_30/0"]
-    with pytest.raises(HoldfastError, match="PE 'every_30': wanted a checkpoint every 30 epochs after epoch 29, and the history"):
+    with pytest.raises(HoldfastError, match="PE 'every_30': expected a checkpoint every 30 epochs after epoch 29, but the history"):
         costs_of(events, 500, full=29)
 
 
-def test_findings_hold_in_the_papers_order_and_not_in_another():
+def test_findings_hold_only_in_the_papers_order():
     def runs(*shares: float) -> list[dict[str, object]]:
         costs = [{"interval_s": interval, "share": share} for interval, share in zip(INTERVALS, shares, strict=True)]
         return [{"rate": rate, "costs": costs} for rate in RATES]
@@ -63,7 +63,7 @@ def test_findings_hold_in_the_papers_order_and_not_in_another():
     assert [finding.holds for finding in findings(runs(3.0, 0.6, 0.6, 0.1))] == [False, True]
 
 
-def test_the_application_that_is_run_can_be_read(tmp_path):
+def test_application_can_be_loaded(tmp_path):
     from holdfast.app.load import load_app
 
     path = tmp_path / "checkpoints.py"

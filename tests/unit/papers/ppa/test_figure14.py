@@ -43,13 +43,13 @@ def held(**changes) -> dict[str, bool]:
     return {finding.name: finding.holds for finding in findings(panels(records))}
 
 
-def test_work_that_panels_share_is_done_once():
+def test_shared_settings_are_computed_once():
     kinds = {(unit.panel, unit.setting) for unit in units(1, 5)}
     assert len(kinds) == len({repr(r) for settings in SETTINGS.values() for r in settings.values()}) == 7
     assert len({unit.key for unit in units(1, 5)}) == 35
 
 
-def test_findings_hold_where_the_numbers_are_as_in_the_paper():
+def test_findings_hold_with_the_papers_numbers():
     found = held()
     assert found.pop("the advantage reaches an order of magnitude") is True
     assert all(found.values())
@@ -65,17 +65,17 @@ def test_findings_hold_where_the_numbers_are_as_in_the_paper():
         ({"structured": 0.95}, "ours is never below structure-aware"),
     ],
 )
-def test_a_finding_fails_where_the_numbers_say_otherwise(changes, name):
+def test_finding_fails_with_other_numbers(changes, name):
     assert held(**changes)[name] is False
 
 
-def test_the_table_has_every_planner_setting_and_ratio():
+def test_table_has_every_planner_setting_and_ratio():
     rows = table(panels([record(unit, greedy=0.1, aware=0.2, ours=0.3) for unit in units(1, 1)]))
     assert len(rows) == sum(map(len, SETTINGS.values())) * 3 * len(RATIOS)
     assert {row["of"] for row in rows if row["ratio"] == RATIOS[-1]} == {0.1, 0.2, 0.3}
 
 
-def test_a_run_writes_tables_and_pictures_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
+def test_run_writes_tables_and_pictures_and_resumes(tmp_path, monkeypatch):
     made = []
 
     def measured(unit):
@@ -103,10 +103,10 @@ def test_a_run_writes_tables_and_pictures_and_goes_on_where_it_stopped(tmp_path,
     second = CliRunner().invoke(ppa_plans, arguments)
     assert second.stdout == first.stdout
     assert len(made) == 1
-    assert "13 of 14 records are there already" in second.stderr
+    assert "13 of 14 records exist already" in second.stderr
 
 
 def test_numbers_out_of_range_are_refused(tmp_path):
     result = CliRunner().invoke(ppa_plans, ["--out", str(tmp_path), "--topologies", "0"])
     assert isinstance(result.exception, HoldfastError)
-    assert "--topologies wants a whole number of at least 1, got 0" in str(result.exception)
+    assert "--topologies must be at least 1, got 0" in str(result.exception)

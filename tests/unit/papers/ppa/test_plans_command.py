@@ -21,20 +21,20 @@ def fails(command, *arguments: object) -> str:
     return str(result.exception)
 
 
-def test_records_are_kept_and_a_line_cut_short_is_made_again(tmp_path):
+def test_truncated_record_is_computed_again(tmp_path):
     once = run(ppa_plans, "--out", tmp_path, "--topologies", 1, "--workers", 1, "--json")
     assert once.exit_code == 0, once.output
     path = tmp_path / "records.jsonl"
     whole = path.read_text()
     path.write_text(whole[:-30])
     again = run(ppa_plans, "--out", tmp_path, "--topologies", 1, "--workers", 1, "--json")
-    assert "6 of 7 records are there already" in again.stderr
+    assert "6 of 7 records exist already" in again.stderr
     assert path.read_text() == whole
     assert json.loads(again.stdout) == json.loads(once.stdout)
 
 
 @pytest.mark.parametrize("text", ["garbage}\n", "[1]\n", '{"no": "key"}\n'])
-def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
+def test_foreign_file_is_refused_and_left_unchanged(tmp_path, text):
     (tmp_path / "records.jsonl").write_text(text)
     (tmp_path / "runs.jsonl").write_text(text)
     assert "records.jsonl' holds no records of this command" in fails(ppa_plans, "--out", tmp_path)
@@ -46,15 +46,15 @@ def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
     "option", [["--seed", -1], ["--seconds", "nan"], ["--seconds", 0], ["--applications", 0], ["--workers", 0]]
 )
 def test_numbers_out_of_range_are_refused_before_any_work(option):
-    assert "--seed of at least 0 and --seconds above 0, got" in fails(laar_search, *option)
+    assert "--seed at least 0 and --seconds above 0, got" in fails(laar_search, *option)
 
 
-def test_settings_that_are_none_are_refused(tmp_path):
+def test_invalid_settings_file_is_refused(tmp_path):
     (tmp_path / "settings.json").write_text("garbage")
     assert "settings.json' was not written by this command" in fails(laar_search, "--out", tmp_path)
 
 
-def test_a_folder_that_another_study_made_is_refused_and_left_as_it_is(tmp_path):
+def test_folder_of_another_study_is_refused(tmp_path):
     searched, planned = tmp_path / "searched", tmp_path / "planned"
     for folder, name in ((searched, "settings.json"), (planned, "records.jsonl")):
         folder.mkdir()
@@ -65,7 +65,7 @@ def test_a_folder_that_another_study_made_is_refused_and_left_as_it_is(tmp_path)
     assert [path.name for path in planned.iterdir()] == ["records.jsonl"]
 
 
-def test_a_tiny_sample_is_called_so(tmp_path):
+def test_tiny_sample_is_reported(tmp_path):
     result = run(ppa_plans, "--out", tmp_path, "--topologies", 1, "--workers", 1)
     assert "a sample of 1 topology per setting is tiny" in result.stderr
     assert "a sample of 1 topology per setting is tiny" in (tmp_path / "findings.md").read_text()
@@ -74,11 +74,11 @@ def test_a_tiny_sample_is_called_so(tmp_path):
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
-        ("TMO", "no run found an optimum in its time; give more --seconds"),
+        ("TMO", "no run found an optimum in time; give more --seconds"),
         ("NUL", "no strategy meets the constraint, as each run proved"),
     ],
 )
-def test_a_row_of_figure_5_without_runs_says_why_and_the_folder_is_named(tmp_path, outcome, why):
+def test_empty_row_of_figure_5_is_explained(tmp_path, outcome, why):
     cuts = {"CPU": (1, 2.0), "COMPL": (1, 1.0), "COST": (0, 0.0), "DOM": (0, 0.0)}
     kept = [ended("ft-search", outcome, prunings=cuts), ended("milp", outcome, prunings={})]
     (tmp_path / "settings.json").write_text('{"seed": 1, "seconds": 9.0}')
@@ -87,7 +87,7 @@ def test_a_row_of_figure_5_without_runs_says_why_and_the_folder_is_named(tmp_pat
     result = run(laar_search, *options, "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert f"  ft-search              -       -      0  {why}" in result.stdout.splitlines()
-    assert "  milp                   -       -      0  it tells its last solution only" in result.stdout.splitlines()
+    assert "  milp                   -       -      0  it reports its last solution only" in result.stdout.splitlines()
     assert f"runs, summary and figures are in {tmp_path}" in result.stderr
 
 

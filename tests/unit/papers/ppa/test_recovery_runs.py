@@ -10,14 +10,14 @@ def output(at_s: float, kind: str = "first") -> HistoryEvent:
     return HistoryEvent(at_s, "n1", "output", {"sink": "out", "epoch": int(at_s), "as": kind, "quality": "exact", "rows": 1})
 
 
-def test_the_silence_of_a_sink_is_what_it_waits_beyond_an_epoch():
+def test_silence_is_the_wait_beyond_an_epoch():
     events = [*(output(at) for at in (1.0, 2.0, 3.0, 7.5, 8.0, 9.0, 12.0)), output(5.0, "final")]
     assert silence_s(events, 3.5, 8.5, epoch_s=1.0) == 3.5
     assert silence_s(events, 8.5, float("inf"), epoch_s=1.0) == 2.0
     assert silence_s(events, 0.0, 2.5, epoch_s=1.0) == 0.0
 
 
-def test_the_silence_after_one_fault_ends_where_the_next_one_strikes():
+def test_silence_ends_at_the_next_fault():
     events = [output(at) for at in (9.5, 13.0, 14.0, 15.0, 16.0, 26.0, 27.0)]
     one_s, all_s = 10.0, 16.5
     assert silence_s(events, one_s, all_s, epoch_s=1.0) == 2.5
@@ -26,7 +26,7 @@ def test_the_silence_after_one_fault_ends_where_the_next_one_strikes():
     assert silence_s(unended, one_s, all_s, epoch_s=1.0) == 6.0
 
 
-def test_the_schedule_strikes_primaries_alone():
+def test_schedule_kills_only_primaries():
     one, all_ = schedule().faults
     assert one.target == ("o2/0.0",)
     assert set(all_.target) == {f"{pe}/0.0" for pe in PES}
@@ -46,13 +46,13 @@ ORDERED = {
 }
 
 
-def test_findings_hold_in_the_papers_order_and_not_in_another():
+def test_findings_hold_only_in_the_papers_order():
     plain = cells(varied=False)
     assert all(finding.holds for finding in findings([row(cell, *ORDERED[cell.technique.name]) for cell in plain]))
     assert [finding.holds for finding in findings([row(cell, 1.0, 1.0) for cell in plain])] == [False, False, False, False, True]
 
 
-def test_what_another_rate_and_window_change_is_held_against_the_paper_too():
+def test_findings_cover_other_rates_and_windows():
     def grown(by_s: float) -> list[bool]:
         rows = []
         for cell in cells(varied=True):
@@ -67,14 +67,14 @@ def test_what_another_rate_and_window_change_is_held_against_the_paper_too():
     assert not findings(away)[5].holds
 
 
-def test_cells_have_names_of_their_own_and_the_first_those_of_their_techniques():
+def test_cells_have_unique_names():
     names = [cell.name for cell in cells(varied=True)]
     assert len(set(names)) == len(names) == 5 + 2 * 4
     assert names[:5] == [technique.name for technique in TECHNIQUES]
     assert names[5] == "active (PPA-1.0), 800 tuples/s, window 10 s"
 
 
-def test_the_application_that_is_run_can_be_read(tmp_path):
+def test_application_can_be_loaded(tmp_path):
     path = tmp_path / "windows.py"
     path.write_text(APPLICATION.format(window=20, pes=PES, epoch_s=EPOCH_S))
     graph = load_app(str(path)).graph()

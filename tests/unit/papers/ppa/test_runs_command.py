@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.main import root
 from holdfast_papers.ppa.checkpoint_runs import INTERVALS, RATES, SECONDS, WINDOW
-from holdfast_papers.ppa.recovery_runs import TECHNIQUES, Recovered
+from holdfast_papers.ppa.recovery_runs import TECHNIQUES, RecoveryTimes
 from holdfast_papers.ppa.runs_command import real_runs
 from holdfast_papers.records import Records
 
@@ -31,7 +31,7 @@ def costs_of(rate):
     return [{"rate": rate, "interval_s": interval, **figures, "share": 0.1 / interval} for interval in INTERVALS]
 
 
-def test_a_bar_tells_how_many_of_the_real_runs_are_done(tmp_path, monkeypatch):
+def test_progress_counts_the_real_runs(tmp_path, monkeypatch):
     told = []
 
     @contextmanager
@@ -40,7 +40,7 @@ def test_a_bar_tells_how_many_of_the_real_runs_are_done(tmp_path, monkeypatch):
 
     def run_cells(wanted, work, *, done):
         for cell in wanted:
-            done(cell, Recovered(cell.technique.name, 1.0, 1.0, 1.0, 1.0, 0.5))
+            done(cell, RecoveryTimes(cell.technique.name, 1.0, 1.0, 1.0, 1.0, 0.5))
 
     def run_rates(rates, work, *, done):
         for rate in rates:
@@ -56,7 +56,7 @@ def test_a_bar_tells_how_many_of_the_real_runs_are_done(tmp_path, monkeypatch):
     ]
 
 
-def test_runs_that_are_kept_are_told_without_running_them_again(kept):
+def test_stored_runs_are_not_run_again(kept):
     result = CliRunner().invoke(root, ["reproduce", "ppa", "--part", "runs", "--quick", "--out", str(kept), "--json"])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)

@@ -25,7 +25,7 @@ def held(**how: float) -> list[bool]:
     return [finding.holds for finding in findings(rows(**how))]
 
 
-def test_all_findings_hold_where_everything_is_as_the_paper_has_it():
+def test_findings_hold_with_the_papers_figures():
     assert held() == [True] * 6
 
 

@@ -36,7 +36,7 @@ def run(out, *words):
     return json.loads(result.stdout)
 
 
-def test_a_bar_tells_how_many_runs_are_done_and_what_is_kept_is_not_run_again(tmp_path, told):
+def test_progress_counts_runs_and_stored_runs_are_reused(tmp_path, told):
     run(tmp_path, "--rows", "1", "--runs", "1")
     assert told == [(0, 1), "1", (1, 1)]
     told.clear()

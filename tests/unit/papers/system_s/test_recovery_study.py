@@ -15,7 +15,7 @@ def verdicts(*runs, dispatch=None):
     return {finding.name: finding.holds for finding in findings(ROWS, runs, dispatch)}
 
 
-def test_claims_are_told_for_the_rows_that_were_run_and_all_of_these_hold():
+def test_findings_cover_the_rows_that_were_run():
     assert verdicts(BASE, LARGE, dispatch=DispatchRun(73, 1.0, 0, 0)) == {
         "no PE is restarted and none is lost when the orchestrator is killed": True,
         "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice": True,
@@ -32,17 +32,17 @@ def test_claims_are_told_for_the_rows_that_were_run_and_all_of_these_hold():
         ({"recover_s": 11.0}, "recovery grows at most linearly"),
     ],
 )
-def test_a_run_that_shows_otherwise_fails_its_claim_and_no_other(changed, fails):
+def test_changed_run_fails_only_its_finding(changed, fails):
     told = verdicts(BASE, replace(LARGE, **changed))
     assert [name for name, holds in told.items() if not holds] == [name for name in told if name.startswith(fails)]
 
 
-def test_a_recovery_of_more_than_a_third_fails():
+def test_recovery_of_more_than_a_third_fails():
     slow = replace(BASE, recover_s=2.1)
     assert not verdicts(slow)["930 PEs on 90 nodes are recovered in less than a third of the time to start them"]
 
 
-def test_findings_are_told_in_the_words_of_the_report_on_all_papers():
+def test_findings_have_the_fields_of_the_report():
     first = findings(ROWS, [BASE], None)[0]
     assert asdict(first) == {
         "name": "no PE is restarted and none is lost when the orchestrator is killed",

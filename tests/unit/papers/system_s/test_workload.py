@@ -6,7 +6,7 @@ from holdfast.control.jobs.parser import light_layout
 from holdfast_papers.system_s.workload import own_pes, realistic, uniform
 
 
-def test_the_uniform_jobs_are_those_of_the_paper():
+def test_uniform_jobs_are_those_of_the_paper():
     jobs = uniform(30)
     assert own_pes(jobs) == 930
     layout = light_layout(jobs[0])
@@ -15,7 +15,7 @@ def test_the_uniform_jobs_are_those_of_the_paper():
     assert sum(not set(task.makes) & read for task in layout.tasks) == 13
 
 
-def test_the_realistic_set_has_the_papers_size_shares_pes_and_crosses_jobs():
+def test_realistic_jobs_share_pes_and_streams():
     jobs = realistic(random.Random(1))
     assert (len(jobs), own_pes(jobs)) == (104, 737)
     shared = [pe.shared for job in jobs for pe in job.pes.values() if pe.shared]
@@ -25,7 +25,7 @@ def test_the_realistic_set_has_the_papers_size_shares_pes_and_crosses_jobs():
     assert max(len(job.pes) for job in jobs) > 5 * sorted(len(job.pes) for job in jobs)[52]
 
 
-def test_a_job_names_only_streams_and_pes_of_jobs_before_it():
+def test_job_refers_only_to_earlier_jobs():
     streams, pes = set(), set()
     for job in realistic(random.Random(2)):
         for pe in job.pes.values():
@@ -36,6 +36,6 @@ def test_a_job_names_only_streams_and_pes_of_jobs_before_it():
         pes |= {f"{job.job}:{name}" for name, pe in job.pes.items() if pe.shared is None}
 
 
-def test_the_same_seed_makes_the_same_jobs():
+def test_same_seed_gives_the_same_jobs():
     assert realistic(random.Random(7)) == realistic(random.Random(7))
     assert realistic(random.Random(7)) != realistic(random.Random(8))
