@@ -1,8 +1,8 @@
-"""A fault injection campaign both ways: trials that share Spark jobs, against one run of the whole trace per trial.
+"""Compare a fault injection campaign with batched trials against one run of the whole trace per trial.
 
-Runs the fast way in full and times a few trials of the slow way, from which it extrapolates to all of them: it says so. The
-outcomes of those few are compared. Both sides run in one session on one machine, one after the other. With --growth it runs a
-small campaign and one with ten times the repetitions instead, and says what the tenfold costs in time and memory.
+Runs the whole batched campaign, times a few whole-trace trials, and extrapolates these to all trials. It also compares the
+outcomes of these few. Both run in one session on one machine, one after the other. With --growth it compares time and memory of a
+small campaign and of one with ten times the repetitions.
 
     python benchmarks/campaign.py --events 5000000
     python benchmarks/campaign.py --growth --events 500000 --repetitions 2
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from holdfast.app.load import load_app
-from holdfast.assess.assessment import assess
+from holdfast.assess.assessment import assess_results
 from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import OUTAGES_S, Campaign
 from holdfast.assess.campaign_context import CampaignContext
@@ -37,11 +37,11 @@ APPLICATION = Path(__file__).parents[1] / "examples" / "bargain_discovery.py"
 FASTER_BOUND = 50.0
 GROWTH = 10
 MEMORY_BOUND = 1.5
-"""How much more memory ten times the trials may take: a tenth of what grows in step with them would be 1.9."""
+"""How much more memory ten times the trials may use. If a tenth of the memory grew with the trials, it would be 1.9."""
 
 
 def main() -> None:
-    arguments = parsed()
+    arguments = parse_arguments()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         trace = arguments.trace or folder / "market.parquet"
@@ -50,29 +50,29 @@ def main() -> None:
         spark = open_session(arguments.master, name="campaign benchmark", memory=arguments.memory)
         try:
             if arguments.growth:
-                found = grown(spark, trace, folder, repetitions=arguments.repetitions)
+                result = compare_sizes(spark, trace, folder, repetitions=arguments.repetitions)
             else:
-                found = measure(spark, trace, folder, repetitions=arguments.repetitions, slow_trials=arguments.slow_trials)
+                result = compare_runners(spark, trace, folder, repetitions=arguments.repetitions, slow_trials=arguments.slow_trials)
         finally:
             spark.stop()
-    print(json.dumps(found, indent=2) if arguments.json else told(found))
+    print(json.dumps(result, indent=2) if arguments.json else as_text(result))
 
 
-def parsed() -> argparse.Namespace:
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=5_000_000)
-    parser.add_argument("--trace", type=Path, help="a market trace that is there already")
+    parser.add_argument("--trace", type=Path, help="an existing market trace")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--slow-trials", type=int, default=4)
-    parser.add_argument("--growth", action="store_true", help="what ten times the repetitions cost in time and memory")
+    parser.add_argument("--growth", action="store_true", help="compare with ten times the repetitions")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
-def prepared(spark, trace, *, repetitions):
-    """Bargain Discovery on the trace, and the paper's campaign for it."""
+def prepare(spark, trace, *, repetitions):
+    """Return Bargain Discovery on the trace, and the paper's campaign for it."""
     app = load_app(APPLICATION)
     context = CampaignContext(
         spark, app, open_trace(spark, app.graph(), str(trace)), scores=own_scores(app)[:1], jitter=8, section=5000
@@ -91,8 +91,8 @@ def prepared(spark, trace, *, repetitions):
     return context, campaign
 
 
-def run_whole(context, campaign, folder):
-    """The campaign from its preparation to its assessment: runner, results, and when which part of it began."""
+def run_campaign(context, campaign, folder):
+    """Run the campaign from preparation to assessment; return its results and the seconds of each part."""
     began = {"preparation and verification": time.perf_counter()}
     runner = Runner(context, campaign)
     assert runner.why_none_batched is None, runner.why_none_batched
@@ -104,30 +104,31 @@ def run_whole(context, campaign, folder):
     results = Results(folder, campaign)
     runner.run(results, progress=progress)
     began["assessment"] = time.perf_counter()
-    assess(campaign, results.read("facts"), results.read("golden"), results.outcomes)
+    assess_results(results)
     ends = [*list(began.values())[1:], time.perf_counter()]
-    return runner, results, {what: end - start for (what, start), end in zip(began.items(), ends, strict=True)}
+    return results, {what: end - start for (what, start), end in zip(began.items(), ends, strict=True)}
 
 
-def measure(spark, trace, folder, *, repetitions, slow_trials):
-    """Both ways; the slow trials half before and half after the fast campaign, since the machine may be busier at one end."""
-    context, campaign = prepared(spark, trace, repetitions=repetitions)
+def compare_runners(spark, trace, folder, *, repetitions, slow_trials):
+    """Compare both ways. Half of the whole-trace trials run before the batched campaign and half after it, because the load of the
+    machine may change."""
+    context, campaign = prepare(spark, trace, repetitions=repetitions)
     load_before = os.getloadavg()[0]
     golden = run_golden(context, campaign.seed_of(0), outputs=False)
-    alone = Runner(context, campaign, way="slow")
+    runner = Runner(context, campaign, way="slow")
     every = [trial for trial in campaign.trials() if trial.repetition == 0]
     timed = every[:: max(1, len(every) // slow_trials)][:slow_trials]
     slow, outcomes = [], {}
 
-    def run_alone(trials):
+    def run_separately(trials):
         for trial in trials:
             start = time.perf_counter()
-            outcomes[trial] = run_whole_trace(context, alone.injection_of(trial), golden)
+            outcomes[trial] = run_whole_trace(context, runner.injection_of(trial), golden)
             slow.append(time.perf_counter() - start)
 
-    run_alone(timed[::2])
-    _, results, parts = run_whole(context, campaign, folder / "results")
-    run_alone(timed[1::2])
+    run_separately(timed[::2])
+    results, parts = run_campaign(context, campaign, folder / "results")
+    run_separately(timed[1::2])
     agree = [same(outcomes[trial], outcome) for trial, outcome in results.outcomes() if trial in outcomes]
     fast_s, slow_s = sum(parts.values()), statistics.median(slow) * campaign.size
     return {
@@ -147,15 +148,15 @@ def measure(spark, trace, folder, *, repetitions, slow_trials):
     }
 
 
-def grown(spark, trace, folder, *, repetitions):
-    """The same campaign with few repetitions and with ten times as many."""
-    context, warm = prepared(spark, trace, repetitions=1)
-    run_whole(context, warm, folder / "warm")
+def compare_sizes(spark, trace, folder, *, repetitions):
+    """Compare the same campaign with few repetitions and with ten times as many."""
+    context, warm = prepare(spark, trace, repetitions=1)
+    run_campaign(context, warm, folder / "warm")
     seconds, peaks = [], []
     for many in (repetitions, GROWTH * repetitions):
-        context, campaign = prepared(spark, trace, repetitions=many)
-        forget_peak()
-        parts = run_whole(context, campaign, folder / str(many))[2]
+        context, campaign = prepare(spark, trace, repetitions=many)
+        reset_peak_memory()
+        parts = run_campaign(context, campaign, folder / str(many))[1]
         seconds.append(sum(parts.values()))
         peaks.append(peak_mib())
     slower, larger = seconds[1] / seconds[0], peaks[1] / peaks[0]
@@ -175,8 +176,8 @@ def grown(spark, trace, folder, *, repetitions):
     }
 
 
-def forget_peak():
-    """Let the kernel measure this process's peak memory anew."""
+def reset_peak_memory():
+    """Reset the kernel's measurement of this process's peak memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -185,14 +186,15 @@ def peak_mib():
     return int(line.split()[1]) / 1024
 
 
-def told(found):
-    lines = [f"{'holds' if found['holds'] else 'FAILS'}: {found['claim']}"]
+def as_text(result):
+    lines = [f"{'holds' if result['holds'] else 'FAILS'}: {result['claim']}"]
     lines.append(
-        f"ours {found['ours']:,}, theirs {found['theirs']:,}, ratio {found['ratio']} (bound {found['bound']:g}); {found['unit']}"
+        f"ours {result['ours']:,}, theirs {result['theirs']:,}, ratio {result['ratio']} (bound {result['bound']:g}); "
+        f"{result['unit']}"
     )
     lines += [
         f"{name}: {value}"
-        for name, value in found.items()
+        for name, value in result.items()
         if name not in ("claim", "ours", "theirs", "ratio", "bound", "holds", "unit")
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The one page of an advice: what to protect, what it costs, what to expect; every figure leads to the trials behind it."""
+"""The HTML page of an advice: what to protect, its cost, and the expected losses. Every figure links to its trials."""
 
 from __future__ import annotations
 
@@ -21,50 +21,52 @@ from holdfast.report.plot import INK, SERIES, drawn
 if TYPE_CHECKING:
     from holdfast.advise.verification import Kill, Verified
 
-HELD = {True: "yes", False: "no", None: "shows nothing"}
+VERDICT_WORDS = {True: "yes", False: "no", None: "shows nothing"}
 ALONE = "failing-alone"
-"""Where the page has what every operator costs when it fails alone: what is expected of one failure is the mean of these."""
+"""Anchor of the table of losses when each operator fails alone. The expected loss of one failure is their mean."""
 COST = "cost"
-"""Where the page has what replicas of each operator take."""
+"""Anchor of the table of replica costs."""
 PROFILE, RATES, RUN = "descriptor.yaml", "topology.yaml", "verify/run/"
-"""What lies beside the page: the measured costs, the measured rates, and the run with real kills."""
+"""Files next to the page: measured costs, measured rates, and the run with real kills."""
 
 
 class _Trials:
-    """The trials behind an advice, each with a place on the page that figures lead to."""
+    """The trials behind an advice, each with an anchor on the page for links."""
 
     def __init__(self, campaigns: Mapping[str, tuple[Campaign, Assessment]]) -> None:
         self._campaigns = campaigns
         views = [view for _, assessment in campaigns.values() for view in assessment.cases]
-        self._places = [(loss, f"trials-{number}") for number, loss in enumerate(losses_of([view])[view.case] for view in views)]
+        self._anchors = [(loss, f"trials-{number}") for number, loss in enumerate(losses_of([view])[view.case] for view in views)]
 
     def figure(self, loss: Loss) -> Markup:
-        """A loss with its spread; it leads to the trials that it was computed from, where there were any."""
-        return _spread(self.leading(f"{loss.mean:,.4g}", loss), *loss.spread)
+        """Return a loss with its spread, linked to the trials that it was computed from, if any."""
+        return _spread(self.linked(f"{loss.mean:,.4g}", loss), *loss.spread)
 
-    def leading(self, text: str, loss: Loss) -> Markup:
-        """A text that leads to the trials of a loss."""
-        same = [place for known, place in self._places if known == loss]
-        near = [place for known, place in self._places if known.case == loss.case]
-        return _link(text, next(iter(same + near), None))
+    def linked(self, text: str, loss: Loss) -> Markup:
+        """Return a text linked to the trials of a loss."""
+        same = [anchor for tried, anchor in self._anchors if tried == loss]
+        same_case = [anchor for tried, anchor in self._anchors if tried.case == loss.case]
+        return _link(text, next(iter(same + same_case), None))
 
     def parts(self) -> list[str]:
-        """Every campaign with what each of its trials gave."""
-        parts, locator = [], iter(place for _, place in self._places)
+        """Return every campaign with the results of its trials."""
+        parts, anchors = [], iter(anchor for _, anchor in self._anchors)
         for folder, (campaign, assessment) in self._campaigns.items():
             parts.append(
                 f'<p>{campaign.size:,} trials, seed {campaign.seed}, in folder <a href="{escape(folder)}/report.html">'
                 f"<code>{escape(folder)}</code></a>; the score is <code>{escape(assessment.score.expression)}</code>.</p>"
             )
-            parts += [_trials(campaign, view, next(locator)) for view in assessment.cases]
+            parts += [_trials(campaign, view, next(anchors)) for view in assessment.cases]
         return parts
 
 
 def advice_page(
-    advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessment]], said: Sequence[str] = (), verified: Verified | None = None
+    advice: Advice,
+    campaigns: Mapping[str, tuple[Campaign, Assessment]],
+    notes: Sequence[str] = (),
+    verified: Verified | None = None,
 ) -> str:
-    """The page. `campaigns` are the assessments behind it, by the folder that each lies in; `said` is told besides; `verified` is
-    what real kills showed."""
+    """Return the page. `campaigns` has the assessments by folder, `notes` extra paragraphs, `verified` the result of real kills."""
     trials = _Trials(campaigns)
     chosen = advice.chosen
     expected = (
@@ -80,7 +82,7 @@ def advice_page(
         f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the "
         f"offsets that were tried, before them the mean. {_orders(advice, trials)}</p>",
         _next(advice.next_unit(), trials),
-        *(paragraph(text) for text in said),
+        *(paragraph(text) for text in notes),
         *(_verified(advice, verified, trials) if verified is not None else ()),
         heading("Why"),
         paragraph(_sections(next(iter(campaigns.values()))[0]), note=True),
@@ -115,7 +117,7 @@ def advice_page(
 
 
 def _sections(campaign: Campaign) -> str:
-    """What the words of the metrics mean."""
+    """Return an explanation of the metrics."""
     return (
         f"The output is scored section by section, each of {campaign.section:,} of the sources' numbers (seq); a section is wrong "
         f"where it is more than {campaign.threshold:.0%} off. Impact: the squared errors of wrong sections. Recovery: how many "
@@ -125,11 +127,11 @@ def _sections(campaign: Campaign) -> str:
 
 
 def _orders(advice: Advice, trials: _Trials) -> str:
-    """How far arrival orders were apart."""
+    """Return the spread over arrival orders as a sentence."""
     if advice.widest is None:
-        return "There was one arrival order: how far others differ was not tried (--repetitions)."
+        return "There was one arrival order; --repetitions tries others."
     quality, loss = advice.widest
-    furthest = trials.leading(f"{quality:.2g}", loss)
+    furthest = trials.linked(f"{quality:.2g}", loss)
     return f"Between arrival orders, drawn by seed, quality differed by at most {furthest} at any offset."
 
 
@@ -144,8 +146,8 @@ def _next(following: Next | None, trials: _Trials) -> str:
 
 
 def _cost(advice: Advice) -> str:
-    held, replicas = advice.chosen.candidate.protected, advice.replicas
-    cpu, share = sum(advice.prices.cpu[name] for name in held), advice.prices.share(held)
+    protected, replicas = advice.chosen.candidate.protected, advice.replicas
+    cpu, share = sum(advice.prices.cpu[name] for name in protected), advice.prices.share(protected)
     return (
         f"<p>That is {_link(f'{replicas}', COST)} {'replica' if replicas == 1 else 'replicas'}, {_link(f'{cpu:.3g}', COST)} CPU "
         f"seconds a second at average rates: {_link(f'{share:.0%}', COST)} of what replicating everything takes.</p>"
@@ -158,23 +160,24 @@ def _prices(advice: Advice) -> list[tuple[str, ...]]:
 
 
 def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
-    """What real kills showed, each beside what was stated."""
+    """Return the section on real kills, each with its stated cost."""
 
     def row(kill: Kill) -> tuple[str, ...]:
-        stated = trials.leading(
+        stated = trials.linked(
             f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}, {kill.stated.cost_s:.3g} s", advice.stated(kill.operator)
         )
         quality = "" if kill.quality is None else f"{kill.quality:.4g}" if isfinite(kill.quality) else "without measure"
-        at, left = "", "the run was over" if kill.at_s is None else "nobody noticed"
+        at, output = "", "the run was over" if kill.at_s is None else "not noticed"
         if kill.noticed:
-            at, left = f"{kill.at_s:.0f}", Markup(f'<a href="{RUN}">{kill.inexact} of {kill.epochs}</a>')
+            at, output = f"{kill.at_s:.0f}", Markup(f'<a href="{RUN}">{kill.inexact} of {kill.epochs}</a>')
         cost = "" if kill.cost_s is None or not isfinite(kill.cost_s) else f"{kill.cost_s:.3g}"
-        return kill.operator, "yes" if kill.stated.protected else "no", at, left, quality, cost, stated, HELD[kill.holds]
+        return kill.operator, "yes" if kill.stated.protected else "no", at, output, quality, cost, stated, VERDICT_WORDS[kill.holds]
 
     columns = (
         "killed", "replica", "after (s)", "epochs not exact at first", "quality", "output that it cost (s)", "stated, by injection",
         "holds",
     )  # fmt: skip
+    checks = [(verdict.name, VERDICT_WORDS[verdict.holds], verdict.said) for verdict in verified.verdicts]
     return [
         heading("Real kills"),
         paragraph(
@@ -182,14 +185,15 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
         ),
         paragraph(verified.shown),
         table(columns, [row(kill) for kill in verified.kills]),
-        table(("check", "holds", "found"), [(v.name, HELD[v.holds], v.said) for v in verified.verdicts], words=("check", "found")),
+        table(("check", "holds", "found"), checks, words=("check", "found")),
     ]
 
 
 def _why(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
-    held = advice.chosen.candidate.protected
+    protected = advice.chosen.candidate.protected
     return [
-        (name, trials.figure(advice.single[name]), "yes" if name in held else "no", advice.why(name)) for name in advice.ranking
+        (name, trials.figure(advice.single[name]), "yes" if name in protected else "no", advice.why(name))
+        for name in advice.ranking
     ]
 
 
@@ -207,13 +211,13 @@ def _plans(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
 
 
 def _alone(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
-    """Per operator what its failure costs under each plan; the parts of what is expected stand in the order of names."""
+    """Return a row per operator with the loss of its failure under each plan. The parts of an expected loss are sorted by name."""
     parts = [dict(zip(sorted(advice.single), each.single.parts, strict=True)) for each in advice.plans]
     return [(name, *(trials.figure(losses[name]) for losses in parts)) for name in advice.ranking]
 
 
-def _trials(campaign: Campaign, view: CaseView, place: str) -> str:
-    """What each offset gave: the impact, and the quality of every repetition."""
+def _trials(campaign: Campaign, view: CaseView, anchor: str) -> str:
+    """Return the table of one case: impact and recovery of each offset, and the quality of every repetition."""
     (longest_s, pace) = view.outages[-1]
     rows = [
         (f"{offset.offset:,}", f"{offset.impact:,.4g}", f"{offset.recovery}", ", ".join(f"{quality:.4g}" for quality in repeated))
@@ -221,10 +225,10 @@ def _trials(campaign: Campaign, view: CaseView, place: str) -> str:
     ]
     case = campaign.case(view.case)
     outage_s = case.outage(longest_s)
-    lost = f"away for {view.tuples[-1]:,} source tuples" if case.at_once else f"{view.tuples[-1]:,} tuples lost"
+    lost = f"failed for {view.tuples[-1]:,} source tuples" if case.at_once else f"{view.tuples[-1]:,} tuples lost"
     caption = f"{view.case}: {lost} ({outage_s:g} s at the {pace} rate)"
     columns = ("offset", "impact", "sections until right", f"quality in {campaign.repetitions} repetitions")
-    return f'<h3 id="{place}">{escape(caption)}</h3>{table(columns, rows)}'
+    return f'<h3 id="{anchor}">{escape(caption)}</h3>{table(columns, rows)}'
 
 
 def _plot(advice: Advice) -> str:
@@ -251,16 +255,16 @@ def _expected(expected: Expected) -> Markup:
     return _spread(_link(f"{expected.mean:,.4g}", ALONE), expected.least, expected.greatest)
 
 
-def _spread(shown: Markup, least: float, greatest: float) -> Markup:
-    return Markup(f"{shown} ({least:,.4g} to {greatest:,.4g})")
+def _spread(figure: Markup, least: float, greatest: float) -> Markup:
+    return Markup(f"{figure} ({least:,.4g} to {greatest:,.4g})")
 
 
-def _link(text: str, place: str | None) -> Markup:
-    return Markup(escape(text) if place is None else f'<a href="#{place}">{escape(text)}</a>')
+def _link(text: str, anchor: str | None) -> Markup:
+    return Markup(escape(text) if anchor is None else f'<a href="#{anchor}">{escape(text)}</a>')
 
 
 def _and(names: Sequence[str]) -> str:
-    """The names as a sentence has them.
+    """Return the names joined by commas and "and".
 
     >>> _and(["a", "b", "c"]), _and(["a"]), _and([])
     ('a, b and c', 'a', 'nothing')

@@ -1,4 +1,4 @@
-"""The report of an assessment: JSON, CSV and one page, from the same values."""
+"""The report of an assessment as JSON, CSV and an HTML page."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def write_reports(results: Results, choices: Sequence[Choice]) -> dict[str, Any]
 def assessment_document(
     campaign: Campaign, facts: Mapping[str, Any], assessments: Sequence[Assessment], choices: Sequence[Choice]
 ) -> dict[str, Any]:
-    """Everything the page says, as plain values."""
+    """Return the content of the page as plain values."""
     return {
         "campaign": campaign.document(),
         "identity": campaign.identity,
@@ -60,7 +60,7 @@ def assessment_json(document: Mapping[str, Any]) -> str:
 
 
 def assessment_csv(assessments: Sequence[Assessment]) -> str:
-    """One line per score, case, offset and outage: the quality score, beside the case's metrics."""
+    """Return one line per score, case, offset and outage, with the quality score and the case's metrics."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
@@ -90,11 +90,11 @@ def assessment_csv(assessments: Sequence[Assessment]) -> str:
 def assessment_page(
     campaign: Campaign, facts: Mapping[str, Any], assessments: Sequence[Assessment], choices: Sequence[Choice]
 ) -> str:
-    """The page: who needs protection and why, and the plots of Figures 8 to 12."""
+    """Return the HTML page: which operators need protection and why, with the plots of Figures 8 to 12."""
     first = assessments[0]
     parts = [
         paragraph(summary(campaign, facts, first)),
-        *(paragraph(f"Careful: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
+        *(paragraph(f"Warning: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
         heading("Who needs protection"),
         table(RANKING, _ranking_rows(campaign, first, choices), words=("what to do", "because"), names=("operator",)),
         heading("The four metrics"),
@@ -102,7 +102,7 @@ def assessment_page(
         paragraph(
             "C: rank correlation of outage and quality. D: standard deviation of quality over offsets, and whether the analysis "
             "of variance accepts (A) or rejects (R) that offsets do not matter. "
-            f"R: sections of {campaign.section:,} keys until {percent(campaign.percentile)} of the sections more than "
+            f"R: sections of {campaign.section:,} seqs until {percent(campaign.percentile)} of the sections more than "
             f"{percent(campaign.threshold)} off have passed; a + says that the output had not settled when the trace ended. I: "
             "their squared errors, summed. R and I are of the longest outage and the worst offset.",
             note=True,
@@ -131,20 +131,20 @@ def assessment_page(
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:
-    """A line of Table 2; a + behind the recovery time says that it is as long as the trace could show."""
+    """Return a row of Table 2. A + after the recovery time means that the output had not recovered when the trace ended."""
     recovery = f"{view.recovery}{'' if view.lasting is None else '+'}"
     return view.case, f"{view.outage_impact:.2f}", str(view.dependency), recovery, f"{view.impact:.2f}"
 
 
 def _tried_rows(campaign: Campaign, choices: Sequence[Choice]) -> list[tuple[str, str, str]]:
-    """Every operator: whether it was injected into, or another in its stead, and why."""
+    """Return a row per operator: whether it was injected into, or which other operator was instead, and why."""
     tried = {case.name for case in campaign.cases if case.failover_s is None}
     rows = []
     for choice in choices:
         instead = f"as {choice.like}" if choice.like in tried else "no"
         rows.append((choice.name, "yes" if choice.name in tried else instead, str(choice).partition(": ")[2]))
-    named = {choice.name for choice in choices}
-    return rows + [(name, "yes", "it was asked for") for name in sorted(tried - named)]
+    listed_names = {choice.name for choice in choices}
+    return rows + [(name, "yes", "it was requested") for name in sorted(tried - listed_names)]
 
 
 def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
@@ -164,12 +164,12 @@ def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[
 
 
 def sharing(view: CaseView, choices: Sequence[Choice]) -> list[str]:
-    """The operators that were not tried, because they behave like this one."""
+    """Return the operators that were not tried, because they behave like this one."""
     return [choice.name for choice in choices if choice.like == view.case]
 
 
 def what_if_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
-    """Every protected target, before and after (Figure 12)."""
+    """Return a row per protected target, without and with the replica (Figure 12)."""
     return [
         (
             each.failing,

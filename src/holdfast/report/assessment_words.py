@@ -1,4 +1,4 @@
-"""The sentences of an assessment's page: what was found, how it is to be read, and how it was run."""
+"""The sentences on an assessment's page: summary, captions, warnings, and how the campaign was run."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from holdfast.assess.case import outage_name
 
 
 def summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    """What was done and what was found, in two sentences."""
+    """Return two sentences: what was injected, and which operators matter most and least."""
     ranked = unprotected_ranking(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
     replicas = sum(case.failover_s is not None for case in campaign.cases)
@@ -21,23 +21,23 @@ def summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment
         f" and {_counted(replicas, 'replicated group')}" if replicas else ""
     )
     if not most.impact:
-        found = "No section of the output left the threshold"
+        finding = "No section of the output left the threshold"
     elif most is least:
-        found = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
+        finding = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
     else:
-        struck = "losing" if campaign.fault["kind"] == "loss" else f"{campaign.fault['kind']} at"
-        found = (
-            f"{struck.capitalize()} {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
-            f"{struck} {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
+        failing = "losing" if campaign.fault["kind"] == "loss" else f"{campaign.fault['kind']} at"
+        finding = (
+            f"{failing.capitalize()} {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
+            f"{failing} {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
         )
     return (
         f"{campaign.size:,} injections of {what} {place} {into} over "
-        f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
+        f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {finding}."
     )
 
 
 def title(campaign: Campaign) -> str:
-    """What the page is called."""
+    """Return the title of the page."""
     kind, name = campaign.fault["kind"], campaign.subject.get("application", "the application")
     return f"What {'losing' if kind == 'loss' else f'{kind} at'} an operator costs {name}"
 
@@ -51,7 +51,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, with as many digits as it has.
+    """Return a share as a percentage without trailing zeros.
 
     >>> percent(0.03), percent(0.005)
     ('3%', '0.5%')
@@ -60,7 +60,7 @@ def percent(share: float) -> str:
 
 
 def spread_warning(assessment: Assessment, campaign: Campaign) -> str:
-    """That a score varies too much without a fault (section 3)."""
+    """Return the warning for a score that varies too much without a fault (section 3)."""
     much = f"by {assessment.spread:.1%}" if math.isfinite(assessment.spread) else "around zero"
     return (
         f"{assessment.score.expression} varies {much} between golden runs, more than the threshold of "
@@ -70,7 +70,7 @@ def spread_warning(assessment: Assessment, campaign: Campaign) -> str:
 
 
 def local_caption(campaign: Campaign) -> str:
-    """What the plots of local quality show."""
+    """Return the caption of the plots of local quality."""
     return (
         f"Section by section from the fault on, at the offset of the largest quality impact, as a share of what golden runs score. "
         f"The band is the threshold of {percent(campaign.threshold)}. The dashed line marks the recovery R at this offset: by then "
@@ -80,28 +80,28 @@ def local_caption(campaign: Campaign) -> str:
 
 
 def spread_line(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    """How steady the score is without a fault (section 3)."""
+    """Return how much the score varies without a fault (section 3)."""
     if facts["deterministic"]:
         return "Every run of this application gives the same output, so repetitions repeat it."
-    wandered = f"The arrival order of joined streams wandered by up to {campaign.jitter} tuples from run to run"
+    varied = f"The arrival order of joined streams varied by up to {campaign.jitter} tuples from run to run"
     if len(assessment.golden) < 2:
-        return f"{wandered}; one golden run does not tell how far the score varies with it."
+        return f"{varied}; one golden run does not show how much the score varies with it."
     return (
-        f"{wandered}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
-        f"{assessment.spread:.2g} of its mean (standard deviation), where more than {campaign.threshold:g} would be warned about."
+        f"{varied}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
+        f"{assessment.spread:.2g} of its mean (standard deviation), and more than {campaign.threshold:g} would cause a warning."
     )
 
 
 def how_it_was_run(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> list[str]:
-    """Everything that one needs to run it again, and what was seen of the sources and the score."""
+    """Return the settings that are needed to repeat the campaign, and the rates of the sources and the spread of the score."""
     source, outages = facts["source"], ", ".join(outage_name(outage_s) for outage_s in campaign.outages_s)
     shared = (
-        "Trials shared Spark jobs, each in a slot of its own; a sample of them was compared with runs of their own."
+        "Trials shared Spark jobs; a sample of them was compared with runs of the whole trace."
         if facts["why_slow"] is None
         else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
     )
-    for case, why in facts.get("apart", {}).items():
-        shared += f" Those of {case} were runs of the whole trace, because {why}."
+    for case, reason in facts.get("apart", {}).items():
+        shared += f" Those of {case} were runs of the whole trace, because {reason}."
     return [
         f"Offsets (source tuples): {', '.join(f'{offset:,}' for offset in campaign.offsets)}. Outages (s): "
         f"{outages}, at the {' and '.join(campaign.paces)} rate of each target. "

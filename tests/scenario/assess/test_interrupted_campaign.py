@@ -38,9 +38,9 @@ def outcome_files(folder: Path) -> dict[str, str]:
 def stopped(
     command: list[str], folder: Path, *, files: int, by: signal.Signals, before: Callable[[], None] = lambda: None
 ) -> tuple[int, str]:
-    """Send a signal to the command and all it started, as a terminal does, once there are so many files of outcomes.
+    """Send a signal to the command and its children, as a terminal does, when there are `files` outcome files.
 
-    `before` that it is held still, and something else is done.
+    The command is stopped while `before` runs. Return its exit code and stderr.
     """
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
     ends = time.monotonic() + LIMIT_S
@@ -53,20 +53,20 @@ def stopped(
         before()
         os.killpg(process.pid, signal.SIGCONT)
         os.killpg(process.pid, by)
-        _, said = process.communicate(timeout=LIMIT_S)
+        _, stderr = process.communicate(timeout=LIMIT_S)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    return process.returncode, said
+    return process.returncode, stderr
 
 
 def test_interrupted_and_killed_campaign_resumes(tmp_path: Path, command: list[str]) -> None:
     folder = tmp_path / "results"
-    code, said = stopped(command, folder, files=2, by=signal.SIGINT)
-    assert code == 130, said
-    assert "of 8 trials are done; run the same command again to go on" in said
-    assert "Traceback" not in said
+    code, stderr = stopped(command, folder, files=2, by=signal.SIGINT)
+    assert code == 130, stderr
+    assert "of 8 trials are done; run the same command again to continue" in stderr
+    assert "Traceback" not in stderr
     after_interrupt = outcome_files(folder)
 
     def second_process() -> None:
@@ -79,10 +79,10 @@ def test_interrupted_and_killed_campaign_resumes(tmp_path: Path, command: list[s
     after_kill = outcome_files(folder)
     assert after_interrupt.items() <= after_kill.items()
 
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
-    assert done.returncode == 0, done.stderr
+    resumed = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert resumed.returncode == 0, resumed.stderr
     whole = outcome_files(folder)
     assert after_kill.items() <= whole.items()
     trials = [tuple(json.loads(line)["trial"]) for text in whole.values() for line in text.splitlines()]
     assert len(trials) == len(set(trials)) == 8
-    assert json.loads(done.stdout)["trials"] == 8
+    assert json.loads(resumed.stdout)["trials"] == 8

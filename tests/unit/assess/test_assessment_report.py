@@ -19,9 +19,9 @@ def test_page_warns_of_a_wide_spread_of_golden_runs():
     assert first.spread == pytest.approx(0.0673, abs=1e-3)
     assert first.spread_warning
     page = assessment_page(campaign(), facts(), [first], CHOICES)
-    assert "Careful: sum(x) varies by 6.7% between golden runs, more than the threshold of 3%" in page
+    assert "Warning: sum(x) varies by 6.7% between golden runs, more than the threshold of 3%" in page
     beside = assessment_page(campaign(), facts(), assess(campaign(), facts(), runs, outcomes().items)[::-1], CHOICES)
-    assert "Careful: sum(x) varies by 6.7%" in beside and "Careful: count(x)" not in beside
+    assert "Warning: sum(x) varies by 6.7%" in beside and "Careful: count(x)" not in beside
 
 
 def test_page_lists_tried_operators_and_their_substitutes():
@@ -74,7 +74,7 @@ def test_page_states_the_spread_of_golden_runs():
     run = golden()["runs"][0]
     other = {"sum(x)": [101.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
     assert "over 2 golden runs sum(x) varies by 0.007 of its mean" in said(facts(), [run, other])
-    assert "one golden run does not tell how far the score varies" in said(facts(), [run])
+    assert "one golden run does not show how much the score varies" in said(facts(), [run])
     assert "Every run of this application gives the same output" in said(facts(deterministic=True), [run])
 
 
