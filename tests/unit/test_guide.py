@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from holdfast import entry_points
 from holdfast.cli.main import root
-from holdfast.cli.plan import QUESTIONS, plan
+from holdfast.cli.plan import SUBCOMMANDS, plan
 from holdfast.control import plugins
 from holdfast.control.faults.fault_library import FaultContext, all_faults
 from holdfast.control.faults.injection_tests import InjectionTests, check_tests
@@ -190,4 +190,4 @@ def _below(command, word):
     """The command that a word after another stands for, if it does."""
     if isinstance(command, click.Group):
         return command.get_command(click.Context(command), word)
-    return QUESTIONS.get(word) if command is plan else None
+    return SUBCOMMANDS.get(word) if command is plan else None

@@ -1,4 +1,4 @@
-"""holdfast plan: which replicas are worth their price."""
+"""The command holdfast plan: plans the replicas of a topology or the strategy of a descriptor."""
 
 from math import isfinite
 from pathlib import Path
@@ -18,19 +18,19 @@ from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.document_kinds import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
 from holdfast.planning.laar.failure_models import failure_model
 
-QUESTIONS = {command.name or "": command for command in (fidelity, generate, lookup, list_trees)}
+SUBCOMMANDS = {command.name or "": command for command in (fidelity, generate, lookup, list_trees)}
 TOPOLOGIES_ONLY = ("budget", "objective", "criticality", "current", "move_worth")
 DESCRIPTORS_ONLY = ("seconds", "by_contract", "failure")
 
 
 class PlanCommand(click.Command):
-    """`holdfast plan DOCUMENT`, with a few commands beside it that go by a word where the document would stand."""
+    """`holdfast plan DOCUMENT`, and subcommands whose name replaces the document."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        if args and args[0] in QUESTIONS:
-            return QUESTIONS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        if args and args[0] in SUBCOMMANDS:
+            return SUBCOMMANDS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
         return super().make_context(info_name, args, parent=parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -38,32 +38,32 @@ class PlanCommand(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("In place of DOCUMENT"):
-            formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in sorted(QUESTIONS.items())])
+            formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in sorted(SUBCOMMANDS.items())])
 
 
 @click.command(cls=PlanCommand)
 @click.argument("document", type=FILE)
 @click.option("--budget", type=int, help="Replicas that may be active (topologies).")
-@click.option("--ic", type=float, help="Internal completeness to reach: at least cost, or with as few replicas as do.")
+@click.option("--ic", type=float, help="Internal completeness to reach: at least cost, or with the fewest replicas.")
 @click.option("--planner", help="Name of a planner or solver, or 'all' to compare them. [default: the best one]")
 @click.option(
     "--objective",
     type=click.Choice(["of", "ic", "criticality"]),
-    help="What a topology's plan is measured by: output fidelity (default), internal completeness, measured criticality (default "
+    help="The measure of a topology's plan: output fidelity (default), internal completeness, measured criticality (default "
     "with --criticality).",
 )
 @click.option(
     "--criticality",
     type=FILE,
-    help="What each operator's loss costs: report.json of holdfast assess, or a document with 'impact'.",
+    help="The impact of losing each operator: report.json of holdfast assess, or a document with 'impact'.",
 )
-@click.option("--current", type=FILE, help="Plan in force: prefer few moves away from it.")
+@click.option("--current", type=FILE, help="The current plan: prefer few moves away from it.")
 @click.option(
     "--move-worth",
     type=float,
     default=0.005,
     show_default=True,
-    help="With --current: the quality that starting one replica must bring.",
+    help="With --current: the quality that each started replica must add.",
 )
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="Time limit of each of a descriptor's solvers.")
 @click.option(
@@ -71,17 +71,17 @@ class PlanCommand(click.Command):
     default="pessimistic",
     show_default=True,
     metavar="MODEL",
-    help="What a descriptor's strategy must outlast: pessimistic (all replicas of a PE but one fail), independent:P (each is down"
+    help="Failure model of a descriptor's strategy: pessimistic (all replicas of a PE but one fail), independent:P (each is down"
     " with probability P), node-crash (one node, any) or node-crash:NODE.",
 )
 @click.option(
     "--by-contract",
     is_flag=True,
-    help="Of a descriptor: least running cost plus expected penalty under its prices, even if that breaks the SLA.",
+    help="For a descriptor: minimise running cost plus expected penalty at its prices, even if that breaks the SLA.",
 )
 @click.option("--plot", type=FILE, help="Draw quality against budget (.svg, .png or .pdf).")
-@click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix), and its page beside it.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
+@click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix), and its HTML page next to it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, and messages on stderr.")
 @click.pass_context
 def plan(
     context: click.Context,
@@ -103,7 +103,7 @@ def plan(
 ) -> None:
     """Plan the replicas of a task topology, or the replica activation strategy of an application descriptor.
 
-    Planners of topologies: frontier (the default; says how far from the best its plan can be), structure-aware,
+    Planners of topologies: frontier (the default; also gives a bound on the best plan), structure-aware,
     structured, full, greedy, dynamic. Solvers of descriptors: best (the default), ft-search, milp (or exact),
     exhaustive, and the baselines nr, sr, grd.
 
@@ -128,7 +128,7 @@ def plan(
     if kind is TOPOLOGY:
         _refuse(context, DESCRIPTORS_ONLY, f"for application descriptors only, and '{document}' is a task topology")
         if current is None:
-            _refuse(context, ("move_worth",), "says what a move away from --current PLAN must bring, and there is none")
+            _refuse(context, ("move_worth",), "requires --current PLAN")
         plan_topology(
             read_kind(document, Topology, wanted=[TOPOLOGY]),
             budget=budget,
@@ -157,18 +157,18 @@ def plan(
             as_json=as_json,
         )
     elif kind in (PLAN, STRATEGY):
-        made, wanted = ("plan", "task topology") if kind is PLAN else ("strategy", "application descriptor")
-        raise DocumentError(str(document), [f"is a {made}, which is what this command makes; give the {wanted} to plan for"])
+        name, wanted = ("plan", "task topology") if kind is PLAN else ("strategy", "application descriptor")
+        raise DocumentError(str(document), [f"is a {name}, which is the output of this command; give the {wanted} to plan for"])
     else:
-        is_this = f"is {kind.name}, " if kind else "is "
+        actual = f"is {kind.name}, " if kind else "is "
         raise DocumentError(
             str(document),
-            [f"{is_this}neither a task topology (field 'topology') nor an application descriptor (field 'application')"],
+            [f"{actual}neither a task topology (field 'topology') nor an application descriptor (field 'application')"],
         )
 
 
 def _refuse(context: click.Context, names: tuple[str, ...], why: str) -> None:
-    """Refuse options that were given and would have no effect."""
+    """Raise HoldfastError if any of these options was given, because it would have no effect."""
     given = [name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
     if given:
         raise HoldfastError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")

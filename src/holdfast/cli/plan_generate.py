@@ -1,4 +1,4 @@
-"""holdfast plan generate: random applications and topologies as the papers draw theirs, as documents to plan for."""
+"""The command holdfast plan generate: writes random applications and topologies like those of the papers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from holdfast.terminal import print_json
 @click.argument("kind", type=click.Choice(["application", "topology"]))
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed: the same gives the same documents.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many; above 1 --out is a folder.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="What to draw from; ranges as LOW:HIGH. Repeatable.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; ranges as LOW:HIGH. Repeatable.")
 @click.option("--out", type=FILE, required=True, help="File to write (JSON or YAML by suffix), or folder.")
-@click.option("--force", is_flag=True, help="Replace what is there.")
+@click.option("--force", is_flag=True, help="Replace existing files.")
 @json_option
 def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: Path, force: bool, as_json: bool) -> None:
     """Write random applications (LAAR section 5.2) or task topologies (PPA section VI-C).
 
-    The n-th depends on the seed, n and the ranges alone. A name that --set does not know is answered with all names.
+    The n-th document depends only on the seed, n and the ranges. An unknown name in --set lists all names.
 
     \b
     Examples:
@@ -43,12 +43,12 @@ def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: P
         check_output(path)
         if path.exists() and not force:
             raise HoldfastError(f"'{path}' exists already; give another --out, or --force to replace it")
-    made: list[BaseModel]  # whole before anything is written: what cannot be drawn leaves no part of a corpus behind
+    documents: list[BaseModel]  # all are drawn before any is written, so that an error leaves no partial corpus
     if kind == "application":
-        made = list(laar.corpus(seed, count, ranges=_ranges(laar.Ranges(), settings)))
+        documents = list(laar.corpus(seed, count, ranges=_ranges(laar.Ranges(), settings)))
     else:
-        made = list(ppa.corpus(seed, count, ranges=_ranges(ppa.Ranges(), settings)))
-    for path, document in zip(paths, made, strict=True):
+        documents = list(ppa.corpus(seed, count, ranges=_ranges(ppa.Ranges(), settings)))
+    for path, document in zip(paths, documents, strict=True):
         write_output(path, document)
     if as_json:
         print_json({"kind": kind, "seed": seed, "written": [str(path) for path in paths]})
@@ -57,43 +57,43 @@ def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: P
 
 
 def _ranges(base: Any, settings: tuple[str, ...]) -> Any:
-    """The ranges with what was set in place of what they are unless set."""
-    known = {field.name: getattr(base, field.name) for field in fields(base)}
-    given: dict[str, Any] = {}
+    """Return the ranges `base` with the given settings. Raises HoldfastError with every error of them."""
+    defaults = {field.name: getattr(base, field.name) for field in fields(base)}
+    values: dict[str, Any] = {}
     errors = []
     for text in settings:
         name, _, value = text.partition("=")
-        if name in known and name in given:
+        if name in defaults and name in values:
             errors.append(f"--set gives '{name}' twice; give it once")
-        elif name in known:
+        elif name in defaults:
             try:
-                given[name] = _parsed(known[name], value)
+                values[name] = _parse(defaults[name], value)
             except ValueError:
-                errors.append(f"--set {name} wants a value such as {_shown(known[name])}, got '{value}'")
-    unknown = [name for name in dict.fromkeys(text.partition("=")[0] for text in settings) if name not in known]
+                errors.append(f"--set {name} wants a value such as {_format(defaults[name])}, got '{value}'")
+    unknown = [name for name in dict.fromkeys(text.partition("=")[0] for text in settings) if name not in defaults]
     if unknown:
-        shown = ", ".join(f"{n}={_shown(v)}" for n, v in known.items())
-        errors.append(f"--set knows no {', '.join(map(repr, unknown))}; names and what they are unless set: {shown}")
+        shown = ", ".join(f"{n}={_format(v)}" for n, v in defaults.items())
+        errors.append(f"--set knows no {', '.join(map(repr, unknown))}; names and their defaults are: {shown}")
     try:
-        made = type(base)(**{**known, **given})
+        ranges = type(base)(**{**defaults, **values})
     except CompoundError as error:
         errors.extend(error.errors)
     if len(errors) == 1:
         raise HoldfastError(errors[0])
     if errors:
         raise CompoundError("what --set gives", errors)
-    return made
+    return ranges
 
 
-def _parsed(like: Any, text: str) -> object:
-    """The value that a text gives, of the same type as another value."""
+def _parse(like: Any, text: str) -> object:
+    """Parse a text as a value of the same type as `like`."""
     if isinstance(like, tuple):
-        low, given, high = text.partition(":")
-        return _parsed(like[0], low), _parsed(like[0], high if given else low)
+        low, colon, high = text.partition(":")
+        return _parse(like[0], low), _parse(like[0], high if colon else low)
     return type(like)(text)
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, tuple):
-        return ":".join(map(_shown, value))
+        return ":".join(map(_format, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

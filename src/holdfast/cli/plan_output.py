@@ -1,4 +1,4 @@
-"""Where holdfast plan writes: refused before anything is planned, and by the name that the user gave."""
+"""Output files of holdfast plan. They are checked before planning begins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS = (".json", ".yaml", ".yml")
 
 
 class _File(click.Path):
-    """The name of a file, which is not empty: an empty one would be taken for the folder at hand."""
+    """A file name that is not empty; an empty one would mean the current folder."""
 
     def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.fspath(value):
@@ -30,9 +30,9 @@ FILE = _File(path_type=Path)
 
 
 def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[str, Path | None] | None = None) -> None:
-    """Raise HoldfastError unless a document can be written at `out` and a picture at `plot`, over nothing of another kind.
+    """Raise HoldfastError unless a document can be written to `out` and a picture to `plot`.
 
-    `read` are the files that the command reads, by the words that gave them: neither may be written over.
+    `read` maps options to the files that the command reads, which must not be overwritten.
     """
     _check_inputs({"--out": out, "--plot": plot}, read or {})
     if out is not None:
@@ -41,8 +41,8 @@ def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[st
         if out.suffix not in DOCUMENTS:
             raise HoldfastError(f"--out '{out}' wants a suffix of {', '.join(DOCUMENTS)}; got '{out.suffix}'")
         _check_folder("--out", out)
-        if page_beside(out).is_dir():
-            raise HoldfastError(f"--out '{out}' has its page beside it, and '{page_beside(out)}' is a directory; give another name")
+        if page_path(out).is_dir():
+            raise HoldfastError(f"--out '{out}' has its page next to it, and '{page_path(out)}' is a directory; give another name")
     if plot is not None:
         check_path(plot)
         if plot.is_dir():
@@ -51,46 +51,46 @@ def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[st
 
 
 def write_output(out: Path, document: BaseModel) -> None:
-    """Write a document. What the system refuses is told of `out`, not of the file beside it that is renamed."""
+    """Write a document. An OSError is reported for `out`, not for the temporary file."""
     try:
         write_document(out, document)
     except OSError as error:
         raise unwritable("--out", out, error) from error
 
 
-def page_beside(out: Path) -> Path:
-    """Where the page of a document is written.
+def page_path(out: Path) -> Path:
+    """Return the path of a document's HTML page.
 
-    >>> page_beside(Path("plans/plan.json")).name
+    >>> page_path(Path("plans/plan.json")).name
     'plan.html'
     """
     return out.with_suffix(".html")
 
 
 def write_page(out: Path, text: str) -> Path:
-    """Write a document's page beside it; the page's path."""
+    """Write a document's HTML page next to it and return its path."""
     from holdfast.documents.whole_files import write_whole
 
-    write_whole(page_beside(out), text)
-    return page_beside(out)
+    write_whole(page_path(out), text)
+    return page_path(out)
 
 
 def unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
-    """What to say when the system will not have a file."""
+    """Return the error for a file that cannot be written."""
     return HoldfastError(f"{option} '{path}' cannot be written: {error.strerror}; check the folder, its space and permissions")
 
 
 def _check_inputs(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
-    """What is written must be none of the files that are read."""
+    """Raise HoldfastError if an output file is one of the input files."""
     for option, target in written.items():
-        for given, source in read.items():
+        for option_read, source in read.items():
             if target is not None and source is not None and target.exists() and source.exists() and target.samefile(source):
-                what = "the document to plan for" if given == "DOCUMENT" else f"what {given} reads"
+                what = "the document to plan for" if option_read == "DOCUMENT" else f"the input of {option_read}"
                 raise HoldfastError(f"{option} '{target}' is {what}; give another name")
 
 
 def _check_folder(option: str, path: Path) -> None:
-    """The nearest folder that exists must take files."""
+    """Raise HoldfastError unless the nearest existing folder is writable."""
     folder = path.parent
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent

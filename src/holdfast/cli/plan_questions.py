@@ -1,4 +1,4 @@
-"""What can be asked of a topology or strategy without planning: what a loss costs, MC-trees, the configuration for rates."""
+"""Subcommands of holdfast plan that only evaluate: fidelity after failures, MC-trees, and the configuration for measured rates."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from holdfast.terminal import print_json
 @click.option(
     "--failed", multiple=True, metavar="TASK", help="A failed task, or an operator whose tasks have all failed. Repeatable."
 )
-@click.option("--with-plan", type=FILE, help="Plan in force: all tasks that it does not replicate have failed.")
+@click.option("--with-plan", type=FILE, help="A plan: all tasks that it does not replicate have failed.")
 @json_option
 def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as_json: bool) -> None:
-    """Say what the output of a task topology is worth once some tasks have failed.
+    """Print the output fidelity of a task topology after some tasks have failed.
 
     \b
     Examples:
@@ -35,17 +35,18 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
       holdfast plan fidelity topology.yaml --with-plan plan.json
     """
     if bool(failed) == (with_plan is not None):
-        raise HoldfastError("give the tasks that have --failed, or --with-plan a plan, and not both")
+        raise HoldfastError("give either --failed tasks or --with-plan, not both")
     topology = read_kind(document, Topology, wanted=[TOPOLOGY])
     if with_plan is not None:
         down = sorted(set(topology.number.values()) - {topology.number[t] for t in read_plan(with_plan, topology=topology).tasks})
     else:
-        down = _numbers(topology, failed)
+        down = _task_numbers(topology, failed)
     alive = np.ones(len(topology.tasks))
     alive[down] = 0.0
     measure = output_fidelity(topology)
-    worth = measure.fidelities(alive[:, None])[:, 0]
-    outputs = {topology.tasks[i]: float(worth[i]) for at in topology.sinks for i in range(*topology.spans[at].indices(len(worth)))}
+    values = measure.fidelities(alive[:, None])[:, 0]
+    sink_tasks = [i for at in topology.sinks for i in range(*topology.spans[at].indices(len(values)))]
+    outputs = {topology.tasks[i]: float(values[i]) for i in sink_tasks}
     of, ic = (float(m.values(alive[:, None])[0]) for m in (measure, internal_completeness(topology)))
     if as_json:
         print_json(
@@ -74,7 +75,7 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
 def list_trees(document: Path, most: int, as_json: bool) -> None:
     """Count the minimal complete trees of a task topology (PPA, Definition 1): the smallest sets of tasks with an output.
 
-    Where a fork meets again and they are very many, a number is given that they do not exceed.
+    If forks rejoin and the trees are very many, the number is an upper bound.
 
     \b
     Example:
@@ -97,12 +98,12 @@ def list_trees(document: Path, most: int, as_json: bool) -> None:
 
 @click.command("lookup")
 @click.argument("document", type=FILE)
-@click.option("--rate", "rates", multiple=True, required=True, metavar="SOURCE=RATE", help="A source's measured rate. One each.")
+@click.option("--rate", "rates", multiple=True, required=True, metavar="SOURCE=RATE", help="A source's measured rate.")
 @json_option
 def lookup(document: Path, rates: tuple[str, ...], as_json: bool) -> None:
-    """Say which configuration of a strategy fits measured rates, and which replicas are active in it (LAAR section 4.6).
+    """Print the configuration of a strategy for measured rates, and its active replicas (LAAR section 4.6).
 
-    It is the nearest one that dominates them; where none does, the one that falls short by least, which is said.
+    It is the nearest configuration that dominates the rates. If none does, it is the one that falls short least, with a warning.
 
     \b
     Example:
@@ -111,38 +112,38 @@ def lookup(document: Path, rates: tuple[str, ...], as_json: bool) -> None:
     measured = _rates(rates)
     strategy = read_strategy(document)
     match = strategy.lookup(measured)
-    found = match.activation
+    activation = match.activation
     if as_json:
         print_json(
             {
                 "application": strategy.application,
                 "measured": measured,
-                "configuration": found.name,
-                "rates": found.rates,
+                "configuration": activation.name,
+                "rates": activation.rates,
                 "dominates": match.dominates,
                 "exceeded": dict(match.exceeded),
-                "active": {pe: list(replicas) for pe, replicas in found.active.items()},
+                "active": {pe: list(replicas) for pe, replicas in activation.active.items()},
             }
         )
         return
-    shown = ", ".join(f"{source} {rate:g}" for source, rate in found.rates.items())
-    click.echo(f"{strategy.application}: configuration '{found.name}' ({shown})")
+    shown = ", ".join(f"{source} {rate:g}" for source, rate in activation.rates.items())
+    click.echo(f"{strategy.application}: configuration '{activation.name}' ({shown})")
     for source, more in match.exceeded.items():
-        click.echo(f"  {source} is {more:g} above every configuration that comes close: nodes may be overloaded")
-    for pe, replicas in found.active.items():
+        click.echo(f"  {source} is {more:g} above the nearest configuration: nodes may be overloaded")
+    for pe, replicas in activation.active.items():
         nodes = ", ".join(f"replica {j} on '{strategy.placement[pe][j]}'" for j in replicas)
         click.echo(f"  {pe}: {nodes}")
 
 
-def _numbers(topology: Topology, names: tuple[str, ...]) -> list[int]:
-    """The numbers of tasks given by name, or by their operator's."""
-    found: set[int] = set()
+def _task_numbers(topology: Topology, names: tuple[str, ...]) -> list[int]:
+    """Return the numbers of tasks given by their name or by their operator's name."""
+    numbers: set[int] = set()
     unknown = []
     for name in names:
         if name in topology.number:
-            found.add(topology.number[name])
+            numbers.add(topology.number[name])
         elif name in topology.operators:
-            found.update(range(*topology.spans[topology.order.index(name)].indices(len(topology.tasks))))
+            numbers.update(range(*topology.spans[topology.order.index(name)].indices(len(topology.tasks))))
         else:
             unknown.append(name)
     if unknown:
@@ -151,11 +152,11 @@ def _numbers(topology: Topology, names: tuple[str, ...]) -> list[int]:
             f"--failed: topology '{topology.topology}' has no task or operator {', '.join(map(repr, unknown))}; give a task as "
             f"OPERATOR/NUMBER; operators are: {operators}"
         )
-    return sorted(found)
+    return sorted(numbers)
 
 
 def _rates(texts: tuple[str, ...]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    rates: dict[str, float] = {}
     for text in texts:
         source, _, number = text.rpartition("=")
         try:
@@ -164,7 +165,7 @@ def _rates(texts: tuple[str, ...]) -> dict[str, float]:
             rate = float("nan")
         if not source or not (isfinite(rate) and rate >= 0):
             raise HoldfastError(f"--rate wants SOURCE=RATE with a rate of at least 0, such as market=120; got '{text}'")
-        if source in found:
+        if source in rates:
             raise HoldfastError(f"--rate gives source '{source}' twice; give each once")
-        found[source] = rate
-    return found
+        rates[source] = rate
+    return rates

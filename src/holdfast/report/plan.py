@@ -1,4 +1,4 @@
-"""The one page of a plan: who has a replica and why, what that costs and promises, and what more would buy."""
+"""The HTML page of a plan: which tasks have a replica and why, quality and cost, and what more budget would buy."""
 
 from collections.abc import Sequence
 
@@ -14,32 +14,30 @@ from holdfast.report.page import cards, heading, html_page, long_table, paragrap
 from holdfast.report.plot import FAINT, INK, SERIES, drawn
 
 SHOWN = 120
-"""Rows of a table on the page; the plan's document has all."""
+"""Rows of a table on the page; the plan document contains all rows."""
 
 SHAPES = "osv^DP"
 
 
-def plan_page(plan: PlanDocument, measure: Measure, *, worth: BudgetCurve, others: Sequence[PlanDocument] = ()) -> str:
-    """The page of a plan that was made by a measure; `worth` is what other budgets buy, `others` the plans of other planners."""
+def plan_page(plan: PlanDocument, measure: Measure, *, curve: BudgetCurve, others: Sequence[PlanDocument] = ()) -> str:
+    """Return the page of a plan. `curve` is the quality of other budgets, `others` the plans of other planners."""
     parts = [
         paragraph(_protected(plan, measure)),
         paragraph(_promise(plan)),
         *([paragraph(f"Next: {plan.next.why}.")] if plan.next else [paragraph("More replicas buy nothing.")]),
         heading("What it promises, what it costs"),
         table(("", "with this plan", "without any replica", "with all of them"), _figures(plan, measure), words=("",)),
-        paragraph(
-            "Qualities are those that are left when all tasks without a replica fail at once (PPA, Definition 2).", note=True
-        ),
+        paragraph("Quality is what remains when all tasks without a replica fail at once (PPA, Definition 2).", note=True),
         *_changes(plan.changes),
         heading("What other budgets buy"),
-        cards([_curve(plan, worth, others)]),
+        cards([_curve(plan, curve, others)]),
         heading("Why"),
-        *_reasons(plan, worth),
+        *_reasons(plan, curve),
         heading("Operators"),
         _operators(plan, measure),
     ]
     if len(others) > 1:
-        rows = [(each.planner, str(len(each.replicated)), _share(each.quality), _bound(each)) for each in others]
+        rows = [(one.planner, str(len(one.replicated)), _share(one.quality), _bound(one)) for one in others]
         parts += [
             heading("Planners compared"),
             table(("planner", "replicas", OBJECTIVES[plan.objective], "no plan exceeds"), rows),
@@ -62,25 +60,24 @@ def _promise(plan: PlanDocument) -> str:
     quality = f"{OBJECTIVES[plan.objective]} {plan.quality or 0.0:.3f} is left when all other tasks fail"
     if plan.proven:
         return f"{quality[0].upper()}{quality[1:]}; no plan of this budget is better."
-    bound = "no bound is known" if plan.bound is None or plan.bound >= 1 else f"no plan of this budget exceeds {plan.bound:.3f}"
+    bound = "no bound is since" if plan.bound is None or plan.bound >= 1 else f"no plan of this budget exceeds {plan.bound:.3f}"
     return f"{quality[0].upper()}{quality[1:]}; {bound}."
 
 
 def _figures(plan: PlanDocument, measure: Measure) -> list[tuple[str, ...]]:
-    """Fidelity, completeness and the plan's own objective; replicas and the tuples that they take in."""
+    """Return rows with fidelity, completeness and the plan's objective, and with replicas and their input rates."""
     topology = measure.topology
     chosen = [topology.number[task] for task in plan.tasks]
-    measures = {each.name: each for each in (output_fidelity(topology), internal_completeness(topology), measure)}
+    measures = {one.name: one for one in (output_fidelity(topology), internal_completeness(topology), measure)}
     everything = range(len(topology.tasks))
     rows: list[tuple[str, ...]] = [
-        (OBJECTIVES[name], _share(each.of(chosen)), _share(each.of([])), _share(each.of(everything)))
-        for name, each in measures.items()
+        (OBJECTIVES[name], _share(one.of(chosen)), _share(one.of([])), _share(one.of(everything))) for name, one in measures.items()
     ]
-    taken, whole = float(topology.input_rates[chosen].sum()), float(topology.input_rates.sum())
+    used, whole = float(topology.input_rates[chosen].sum()), float(topology.input_rates.sum())
     rows.append(("replicas", f"{len(chosen):,}", "0", f"{len(topology.tasks):,}"))
-    rows.append(("tuples a second that they take in", _figure(taken), "0", _figure(whole)))
+    rows.append(("input tuples per second of the replicas", _figure(used), "0", _figure(whole)))
     if whole > 0:
-        rows.append(("share of full replication", f"{taken / whole:.0%}", "0%", "100%"))
+        rows.append(("share of full replication", f"{used / whole:.0%}", "0%", "100%"))
     return rows
 
 
@@ -88,22 +85,22 @@ def _changes(changes: Changes | None) -> list[str]:
     if changes is None:
         return []
     return [
-        heading("Away from the current plan"),
+        heading("Changes to the current plan"),
         paragraph(f"Start {', '.join(changes.start) or 'none'}; stop {', '.join(changes.stop) or 'none'}."),
         paragraph(
-            f"The current plan is now worth {changes.current_quality:.3f}, the best one {changes.best_quality:.3f}; a start must "
-            f"bring {changes.move_worth:g}.",
+            f"The current plan now has quality {changes.current_quality:.3f}, the best {changes.best_quality:.3f}; a start must "
+            f"add {changes.move_worth:g}.",
             note=True,
         ),
     ]
 
 
-def _curve(plan: PlanDocument, worth: BudgetCurve, others: Sequence[PlanDocument]) -> str:
+def _curve(plan: PlanDocument, curve: BudgetCurve, others: Sequence[PlanDocument]) -> str:
     quality = OBJECTIVES[plan.objective]
 
     def draw(axes: Axes) -> None:
-        label = "the best plan" if worth.exact else "at least"
-        axes.step(range(len(worth.quality)), worth.quality, where="post", color=SERIES[0], label=label)
+        label = "the best plan" if curve.exact else "at least"
+        axes.step(range(len(curve.quality)), curve.quality, where="post", color=SERIES[0], label=label)
         for number, other in enumerate(others if len(others) > 1 else ()):
             if other.planner != plan.planner:
                 shape, colour = SHAPES[number % len(SHAPES)], SERIES[1 + number % (len(SERIES) - 1)]
@@ -121,28 +118,28 @@ def _curve(plan: PlanDocument, worth: BudgetCurve, others: Sequence[PlanDocument
     return drawn(draw, label=f"{quality} against the number of replicas", height=3.6)
 
 
-def _reasons(plan: PlanDocument, worth: BudgetCurve) -> list[str]:
-    """Each replica in the order of choice, else by what its loss would cost."""
+def _reasons(plan: PlanDocument, curve: BudgetCurve) -> list[str]:
+    """Return the table of replicas: by the budget from which they are chosen if since, otherwise by the cost of their loss."""
     if not plan.replicated:
         return [paragraph("No replica is worth its price within this budget, or there is none.")]
-    known = worth.since if {*plan.tasks} <= worth.since.keys() else {}
+    since = curve.since if {*plan.tasks} <= curve.since.keys() else {}
 
     def order(replica: PlannedReplica) -> tuple[float, float, str]:
         without = replica.quality_without
-        return known.get(replica.task, 0), 1.0 if without is None else without, replica.task
+        return since.get(replica.task, 0), 1.0 if without is None else without, replica.task
 
     rows = [
         (
-            *((str(known[replica.task]),) if known else ()),
+            *((str(since[replica.task]),) if since else ()),
             replica.task,
             "-" if replica.quality_without is None else f"{replica.quality_without:.3f}",
             replica.why or "-",
         )
         for replica in sorted(plan.replicated, key=order)
     ]
-    columns = (*(("from budget",) if known else ()), "task", "left without it", "why")
-    said = "In the order of choice: from which budget on the best plan has it." if known else "The costliest losses first."
-    return [paragraph(said, note=True), long_table(columns, rows, most=SHOWN, where="in the plan", words=("why",), names=("task",))]
+    columns = (*(("from budget",) if since else ()), "task", "left without it", "why")
+    note = "Ordered by the budget from which the best plan has the replica." if since else "The costliest losses first."
+    return [paragraph(note, note=True), long_table(columns, rows, most=SHOWN, where="in the plan", words=("why",), names=("task",))]
 
 
 def _operators(plan: PlanDocument, measure: Measure) -> str:
@@ -150,9 +147,9 @@ def _operators(plan: PlanDocument, measure: Measure) -> str:
     replicated, rows = {*plan.tasks}, []
     for name, span in zip(topology.order, topology.spans, strict=True):
         tasks = topology.tasks[span]
-        held = [task.rpartition("/")[2] for task in tasks if task in replicated]
+        numbers = [task.rpartition("/")[2] for task in tasks if task in replicated]
         rate = float(topology.input_rates[span].sum())
-        rows.append((name, str(len(tasks)), str(len(held)), _figure(rate), _listed(held)))
+        rows.append((name, str(len(tasks)), str(len(numbers)), _figure(rate), _listed(numbers)))
     columns = ("operator", "tasks", "with a replica", "tuples a second", "which")
     return long_table(columns, rows, most=SHOWN, where="in the topology", names=("which",))
 

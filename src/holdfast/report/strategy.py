@@ -1,4 +1,4 @@
-"""The one page of a strategy: which replicas are active in which configuration and why, what that costs and promises."""
+"""The HTML page of a strategy: which replicas are active in which configuration and why, cost and internal completeness."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +12,13 @@ from holdfast.report.page import cards, heading, html_page, long_table, paragrap
 from holdfast.report.plot import INK, SERIES, drawn
 
 SHOWN, STRATEGY = 120, "in the strategy"
-"""Rows of a table on the page, and who has all."""
+"""Rows of a table on the page, and where all rows are."""
 
 ACTIVE, IDLE = "●", "○"
 OUTCOMES = {
     "BST": "no strategy costs less",
-    "SOL": "a cheaper one may be left unfound",
-    "breaks": "it breaks what a strategy must keep",
+    "SOL": "a cheaper one may exist",
+    "breaks": "it violates a constraint",
 }
 SHAPES = "sv^DPX"
 
@@ -30,7 +30,7 @@ def strategy_page(
     others: Sequence[Strategy] = (),
     cheapest: Sequence[tuple[float, float]] = (),
 ) -> str:
-    """The page of a strategy for an instance; `others` are those of other solvers, `cheapest` is the least cost of some ICs."""
+    """Return the page of a strategy. `others` are the strategies of other solvers, `cheapest` the least cost for some ICs."""
     active = strategy.array(instance)
     parts = [
         paragraph(_promise(strategy)),
@@ -40,10 +40,10 @@ def strategy_page(
         heading("What it costs"),
         table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active), words=("",)),
         *_curve(strategy, others, cheapest),
-        heading("Who is active when"),
+        heading("Active replicas by configuration"),
         paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its node.", note=True),
         _activation(strategy),
-        paragraph("The load of nodes, as a share of what they carry:"),
+        paragraph("The load of nodes, as a share of their capacity:"),
         _load(instance, active),
         heading("Why"),
         *_reasons(strategy),
@@ -55,10 +55,10 @@ def strategy_page(
 
 def _promise(strategy: Strategy) -> str:
     under = "pessimistic failures" if strategy.failure == "pessimistic" else f"failure model {strategy.failure}"
-    kept = "kept" if strategy.internal_completeness >= strategy.sla - IC_TOLERANCE else "not kept"
+    met = "met" if strategy.internal_completeness >= strategy.sla - IC_TOLERANCE else "not met"
     return (
         f"Under {under} PEs process {strategy.internal_completeness:.4f} of their tuples (internal completeness); the SLA asks for "
-        f"{strategy.sla:.10g}, which is {kept}. Found by {strategy.solver}: {OUTCOMES.get(strategy.outcome, strategy.outcome)}."
+        f"{strategy.sla:.10g}, which is {met}. Found by {strategy.solver}: {OUTCOMES.get(strategy.outcome, strategy.outcome)}."
     )
 
 
@@ -85,7 +85,7 @@ def _costs(strategy: Strategy, instance: Instance, active: Active) -> list[tuple
 
 
 def _activation(strategy: Strategy) -> str:
-    """PEs by configurations: each replica with its node, active or idle."""
+    """Return a table of PEs by configurations: each replica with its node, active or idle."""
     heads = {one.name: f"{one.name} ({one.probability:.0%}: {_rates(one.rates)})" for one in strategy.configurations}
 
     def cell(one: Activation, pe: str) -> str:
@@ -102,8 +102,8 @@ def _rates(rates: Mapping[str, float]) -> str:
 def _load(instance: Instance, active: Active) -> str:
     load = node_load(instance, active)
     rows = [
-        (node, f"{instance.capacity[h]:,.4g}", *(f"{load[c, h] / instance.capacity[h]:.0%}" for c in range(len(load))))
-        for h, node in enumerate(instance.nodes)
+        (node, f"{instance.capacity[n]:,.4g}", *(f"{load[c, n] / instance.capacity[n]:.0%}" for c in range(len(load))))
+        for n, node in enumerate(instance.nodes)
     ]
     columns = ("node", "CPU s per s", *(configuration.name for configuration in instance.configurations))
     return long_table(columns, rows, most=SHOWN, where="in the descriptor")
@@ -126,7 +126,7 @@ def _compared(others: Sequence[Strategy]) -> str:
 
 
 def _curve(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tuple[float, float]]) -> list[str]:
-    """Completeness against cost, where more than this strategy is known."""
+    """Return a plot of completeness against cost, if more than this strategy is known."""
     if len(others) < 2 and not cheapest:
         return []
 

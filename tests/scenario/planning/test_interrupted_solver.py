@@ -39,7 +39,7 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
-def test_a_solver_ends_with_its_planner(planner, by):
+def test_solver_ends_with_its_planner(planner, by):
     solver = int(planner.stdout.readline())
     planner.send_signal(by)
     assert planner.wait(LIMIT_S) == -by
@@ -69,7 +69,7 @@ def at_work(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
-def test_a_study_ends_with_its_workers_when_it_is_told_to(study, by, code):
+def test_interrupted_study_ends_its_workers(study, by, code):
     workers = at_work(study.pid)
     study.send_signal(by)
     assert study.wait(LIMIT_S) == code

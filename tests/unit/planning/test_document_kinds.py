@@ -24,7 +24,7 @@ def errors(tmp_path):
     return found
 
 
-def test_a_value_of_the_wrong_type_hides_no_other_error(errors):
+def test_wrong_type_hides_no_other_error(errors):
     text = """topology: t
 operators:
   a: {parallelism: two, rate: -1}
@@ -40,7 +40,7 @@ operators:
     ]
 
 
-def test_a_missing_part_hides_no_problem_of_the_others_and_makes_none(errors):
+def test_missing_part_neither_hides_nor_causes_other_errors(errors):
     text = """application: x
 sources: {s: {rates: [{name: lo, rate: 1, probability: 0.7}, {name: hi, rate: 1, probability: 0.5}]}}
 sinks: {k: {inputs: [p]}}
@@ -63,7 +63,7 @@ placement: {{p: [h1, h2]}}
 """
 
 
-def test_a_number_out_of_range_is_told_without_its_consequences(errors):
+def test_number_out_of_range_causes_one_error(errors):
     text = DESCRIBED.format(rate=1, probability=1.5, replicas=0)
     assert errors(text, Descriptor, wanted=DESCRIPTOR) == [
         "sources.s.rates[0].probability (line 2): wanted a number from 0 to 1, got 1.5",
@@ -71,13 +71,13 @@ def test_a_number_out_of_range_is_told_without_its_consequences(errors):
     ]
 
 
-@pytest.mark.parametrize(("written", "said"), [(".inf", "infinity"), ("-.inf", "minus infinity"), (".nan", "NaN")])
-def test_numbers_that_are_none_are_told_as_such(errors, written, said):
+@pytest.mark.parametrize(("written", "shown"), [(".inf", "infinity"), ("-.inf", "minus infinity"), (".nan", "NaN")])
+def test_nan_and_infinity_are_errors(errors, written, shown):
     text = DESCRIBED.format(rate=written, probability=1, replicas=2)
-    assert errors(text, Descriptor, wanted=DESCRIPTOR) == [f"sources.s.rates[0].rate (line 2): wanted a finite number, got {said}"]
+    assert errors(text, Descriptor, wanted=DESCRIPTOR) == [f"sources.s.rates[0].rate (line 2): wanted a finite number, got {shown}"]
 
 
-def test_another_kind_of_document_is_told_once(errors):
+def test_wrong_kind_of_document_is_one_error(errors):
     assert errors(LANES, Descriptor, wanted=DESCRIPTOR) == [
         "is a task topology, not an application descriptor; give an application descriptor"
     ]
@@ -88,7 +88,7 @@ def test_another_kind_of_document_is_told_once(errors):
     ]
 
 
-def test_a_kind_is_known_by_its_fields_even_where_some_are_missing(tmp_path):
+def test_kind_is_recognised_with_missing_fields(tmp_path):
     path = tmp_path / "d.yaml"
     path.write_text("pes: {}\nsources: {}\n")
     assert kind_of(path) is DESCRIPTOR
@@ -96,7 +96,7 @@ def test_a_kind_is_known_by_its_fields_even_where_some_are_missing(tmp_path):
     assert kind_of(path) is None
 
 
-def test_names_that_would_break_a_line_are_refused_with_their_places(errors):
+def test_names_with_line_breaks_are_errors(errors):
     text = LANES.replace("topology: lanes", 'topology: "la\\nnes"').replace("  b:", '  "b\\tb":')
     assert errors(text, Topology, wanted=TOPOLOGY) == [
         "topology (line 1): wanted text without line breaks and control characters, got 'la\\nnes'",
@@ -104,7 +104,7 @@ def test_names_that_would_break_a_line_are_refused_with_their_places(errors):
     ]
 
 
-def test_a_strategy_for_no_replicas_is_told_without_its_consequences(errors):
+def test_strategy_without_replicas_is_one_error(errors):
     text = """application: x
 solver: given
 outcome: SOL
@@ -119,7 +119,7 @@ configurations: [{name: only, rates: {s: 1}, probability: 1, active: {p: [0]}}]
     assert errors(text, Strategy, wanted=STRATEGY) == ["replicas (line 8): wanted a whole number of at least 1, got 0"]
 
 
-def test_impacts_that_are_wrong_and_impacts_that_are_missing_are_told_together_with_their_lines(tmp_path):
+def test_wrong_and_missing_impacts_are_reported_together(tmp_path):
     topology, impact = tmp_path / "t.yaml", tmp_path / "i.yaml"
     topology.write_text(LANES)
     impact.write_text("impact:\n  a: -1\n  c: much\n")

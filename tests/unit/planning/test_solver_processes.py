@@ -17,42 +17,42 @@ from holdfast.planning.solver_processes import Call, call_in_process, map_in_pro
 FOREVER = 3600.0
 
 
-def test_a_call_is_made_in_another_process_which_is_kept_for_the_next():
+def test_process_is_reused_for_the_next_call():
     first = call_in_process(os.getpid)
     assert first != os.getpid()
     assert call_in_process(os.getpid) == first
 
 
-def test_the_first_answer_that_settles_the_matter_ends_the_others():
+def test_first_settling_answer_ends_the_race():
     calls = [Call(time.sleep, (FOREVER,)), Call(math.sqrt, (9.0,))]
     assert race(calls, settles=lambda answer: answer is not None, until=float("inf")) == [None, 3.0]
 
 
-def test_without_a_settling_answer_all_are_waited_for():
+def test_race_without_settling_answer_waits_for_all():
     calls = [Call(math.sqrt, (4.0,)), Call(math.sqrt, (9.0,))]
     assert race(calls, settles=lambda answer: False, until=float("inf")) == [2.0, 3.0]
 
 
-def test_a_later_call_is_not_made_once_the_matter_is_settled():
+def test_settled_race_starts_no_later_call():
     calls = [Call(math.sqrt, (4.0,)), Call(time.sleep, (FOREVER,), after_s=FOREVER)]
     assert race(calls, settles=lambda answer: True, until=float("inf")) == [2.0, None]
 
 
-def test_a_later_call_need_not_wait_when_nothing_else_is_tried():
+def test_later_call_starts_early_if_nothing_else_runs():
     calls = [Call(math.sqrt, (4.0,)), Call(math.sqrt, (9.0,), after_s=FOREVER)]
     assert race(calls, settles=lambda answer: False, until=float("inf")) == [2.0, 3.0]
 
 
-def test_a_race_ends_in_time():
+def test_race_ends_at_its_deadline():
     assert race([Call(time.sleep, (FOREVER,))], settles=lambda _: True, until=time.monotonic() + 0.05) == [None]
 
 
-def test_a_mistake_is_told_as_it_would_be_here():
+def test_error_is_raised_in_the_caller():
     with pytest.raises(HoldfastError, match="FT-Search wants at least 1 worker, got 0"):
         call_in_process(FTSearch, 0)
 
 
-def test_a_failure_is_told_on_one_line_and_its_story_kept():
+def test_unexpected_failure_is_one_line_with_saved_traceback():
     with pytest.raises(HoldfastError, match=r"^a solver failed unexpectedly: ValueError: .*; the traceback is in") as caught:
         call_in_process(math.sqrt, -1.0)
     assert "\n" not in str(caught.value)
@@ -61,13 +61,13 @@ def test_a_failure_is_told_on_one_line_and_its_story_kept():
     kept.unlink()
 
 
-def test_a_process_that_dies_is_told_and_replaced():
+def test_dead_process_is_reported_and_replaced():
     with pytest.raises(HoldfastError, match=r"ended with exit code -9 and no answer"):
         call_in_process(os.kill, call_in_process(os.getpid), signal.SIGKILL)
     assert call_in_process(math.sqrt, 4.0) == 2.0
 
 
-def test_one_death_does_not_fail_the_race():
+def test_race_survives_one_dead_process():
     calls = [Call(os._exit, (3,)), Call(NodeCrash, ("h1",))]
     assert race(calls, settles=lambda answer: answer is not None, until=float("inf"))[1] == NodeCrash("h1")
 
@@ -86,7 +86,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_of_a_killed_parent_end_by_themselves(tmp_path):
+def test_workers_end_after_their_parent_is_killed(tmp_path):
     script = tmp_path / "parent.py"
     script.write_text(WORKERS)
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
@@ -99,19 +99,19 @@ def test_workers_of_a_killed_parent_end_by_themselves(tmp_path):
         time.sleep(0.05)
 
 
-def test_tasks_made_side_by_side_come_as_they_end_each_once():
+def test_parallel_tasks_are_yielded_once_in_order_of_completion():
     assert sorted(map_in_processes(math.sqrt, [float(n * n) for n in range(7)], workers=2)) == [float(n) for n in range(7)]
     assert list(map_in_processes(math.sqrt, [], workers=2)) == []
 
 
-def test_tasks_that_still_run_are_ended_when_no_more_are_wanted():
+def test_closing_the_iterator_ends_running_tasks():
     made = map_in_processes(time.sleep, [0.0, FOREVER], workers=2)
     assert next(made) is None
     made.close()
     assert list(made) == []
 
 
-def test_a_task_that_fails_is_told():
+def test_failed_task_raises():
     with pytest.raises(HoldfastError, match="ValueError") as caught:
         list(map_in_processes(math.sqrt, [-1.0], workers=1))
     Path(str(caught.value).split("'")[1]).unlink()

@@ -28,7 +28,7 @@ def planned(name="frontier", budget=4):
 
 
 def page_of(plan, **more):
-    return plan_page(plan, MEASURE, worth=budget_curve(MEASURE, planned=plan.budget), **more)
+    return plan_page(plan, MEASURE, curve=budget_curve(MEASURE, planned=plan.budget), **more)
 
 
 @pytest.fixture(scope="module")
@@ -40,65 +40,65 @@ def rows(text):
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", text)]
 
 
-def test_it_says_what_is_protected_and_promised(text):
+def test_page_shows_protection_and_quality(text):
     assert "4 of 6 tasks have an active replica (budget 4, planner frontier): of a$, b." in text
     assert "Output fidelity 0.800 is left when all other tasks fail; no plan of this budget is better." in text
     assert ["output fidelity", "0.800", "0.000", "1.000"] in rows(text)
     assert ["internal completeness", "0.800", "0.000", "1.000"] in rows(text)
 
 
-def test_it_says_what_that_costs(text):
+def test_page_shows_cost(text):
     assert ["replicas", "4", "0", "6"] in rows(text)
-    assert ["tuples a second that they take in", "16,000", "0", "20,000"] in rows(text)
+    assert ["input tuples per second of the replicas", "16,000", "0", "20,000"] in rows(text)
     assert ["share of full replication", "80%", "0%", "100%"] in rows(text)
 
 
-def test_replicas_stand_in_the_order_of_choice_with_their_reasons(text):
+def test_replicas_are_in_order_of_choice_with_reasons(text):
     why = [row for row in rows(text) if len(row) == 4 and row[3].startswith("without")]
     assert [(row[0], row[1]) for row in why] == [("2", "a$/0"), ("2", "b/0"), ("4", "a$/1"), ("4", "b/1")]
     assert why[0][2:] == ["0.300", "without a$/0 output fidelity would fall from 0.800 to 0.300; it feeds b/0"]
 
 
-def test_where_the_order_of_choice_is_unknown_the_costliest_loss_comes_first():
+def test_costliest_loss_comes_first_without_order():
     worth = budget_curve(MEASURE, planned=0)
-    text = plan_page(planned(), MEASURE, worth=worth)
+    text = plan_page(planned(), MEASURE, curve=worth)
     assert "The costliest losses first." in text and "from budget" not in text
     assert [row[0] for row in rows(text) if len(row) == 3 and row[2].startswith("without")] == ["a$/0", "b/0", "a$/1", "b/1"]
 
 
-def test_it_says_and_draws_what_the_next_unit_buys(text):
+def test_page_shows_the_next_unit(text):
     assert "Next: one more replica buys nothing by itself; 2 more buy output fidelity +0.200 (to 1.000)" in text
     assert "the next unit" in text and "this plan (frontier)" in text and "Output fidelity against budget" in text
     assert "More replicas buy nothing." in page_of(planned(budget=6))
 
 
-def test_operators_are_listed_with_the_tasks_that_have_a_replica(text):
+def test_operators_are_listed_with_replicated_tasks(text):
     assert ["a$", "3", "2", "10,000", "0, 1"] in rows(text)
 
 
-def test_planners_are_compared_where_there_are_several():
+def test_several_planners_are_compared():
     others = [planned("frontier"), planned("greedy")]
     text = page_of(others[0], others=others)
     assert "Planners compared" in text and any(row[0] == "greedy" and row[3] == "-" for row in rows(text) if len(row) == 4)
 
 
-def test_moves_away_from_the_plan_in_force_are_told():
+def test_changes_to_the_current_plan_are_shown():
     changes = Changes(stop=("b/2",), start=("a$/1",), current_quality=0.5, best_quality=0.8, move_worth=0.005)
     text = page_of(planned().model_copy(update={"changes": changes}))
-    assert "Start a$/1; stop b/2." in text and "now worth 0.500, the best one 0.800; a start must bring 0.005" in text
+    assert "Start a$/1; stop b/2." in text and "now has quality 0.500, the best 0.800; a start must add 0.005" in text
 
 
-def test_a_budget_of_nothing_has_a_page_too():
+def test_page_of_a_zero_budget():
     text = page_of(planned(budget=0))
     assert "No task has a replica: the budget is 0." in text
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_escapes_names(text):
+def test_page_is_self_contained_and_escapes_names(text):
     assert not re.search(r'(src|href)="(?!#)', text) and "<script" not in text
     assert "<title>A plan for lanes&lt;1&gt;</title>" in text and "lanes<1>" not in text
 
 
-def test_operators_that_are_left_out_are_said_to_be():
+def test_omitted_operators_are_counted():
     chain = {
         f"o{k:03}": TaskOperator(parallelism=1, **({"inputs": {f"o{k - 1:03}": "one-to-one"}} if k else {"rate": 1.0}))
         for k in range(130)
@@ -106,4 +106,4 @@ def test_operators_that_are_left_out_are_said_to_be():
     topology = Topology(topology="chain", operators=chain)
     measure = output_fidelity(topology)
     document = plan_document(PLANNERS["greedy"].plan(measure, 2), topology)
-    assert "And 10 more, in the topology." in plan_page(document, measure, worth=budget_curve(measure, planned=2))
+    assert "And 10 more, in the topology." in plan_page(document, measure, curve=budget_curve(measure, planned=2))

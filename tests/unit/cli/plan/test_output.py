@@ -15,7 +15,7 @@ from holdfast.planning.ppa.plan_document import PlanDocument
 from .calls import fails, run
 
 
-def test_json_is_one_document_and_everything_else_goes_to_stderr(topology, tmp_path):
+def test_json_goes_to_stdout_and_messages_to_stderr(topology, tmp_path):
     result = run(topology, "--budget", 4, "--json", "--plot", tmp_path / "p.svg", "--out", tmp_path / "plan.json")
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
@@ -26,7 +26,7 @@ def test_json_is_one_document_and_everything_else_goes_to_stderr(topology, tmp_p
     assert (tmp_path / "p.svg").stat().st_size > 1000
 
 
-def test_a_document_that_is_neither_is_refused(tmp_path):
+def test_unknown_document_is_an_error(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("something: else\n")
     error = fails(path, "--budget", 1)
@@ -34,20 +34,20 @@ def test_a_document_that_is_neither_is_refused(tmp_path):
     assert "is neither a task topology (field 'topology') nor an application descriptor" in str(error)
 
 
-def test_what_the_command_made_is_no_document_to_plan_for(topology, descriptor, tmp_path):
+def test_plan_or_strategy_is_no_input(topology, descriptor, tmp_path):
     run(topology, "--budget", 2, "--out", tmp_path / "plan.json")
     run(descriptor, "--ic", 0.6, "--out", tmp_path / "strategy.json")
-    assert "is a plan, which is what this command makes; give the task topology" in str(
+    assert "is a plan, which is the output of this command; give the task topology" in str(
         fails(tmp_path / "plan.json", "--budget", 2)
     )
-    assert "is a strategy, which is what this command makes" in str(fails(tmp_path / "strategy.json"))
+    assert "is a strategy, which is the output of this command" in str(fails(tmp_path / "strategy.json"))
 
 
 def test_help_has_an_example():
     assert "holdfast plan topology.yaml --budget 12 --out plan.json" in run("--help").stdout
 
 
-def test_output_is_refused_before_planning_by_the_name_that_was_given(topology, tmp_path):
+def test_bad_output_path_is_refused_before_planning(topology, tmp_path):
     drawn = tmp_path / "picture.svg"
     drawn.write_text("a picture")
     for out, text in (
@@ -62,7 +62,7 @@ def test_output_is_refused_before_planning_by_the_name_that_was_given(topology, 
     assert drawn.read_text() == "a picture"
 
 
-def test_what_the_system_refuses_is_told_of_the_name_that_was_given(tmp_path):
+def test_os_error_names_the_given_path(tmp_path):
     out = Path("/proc/plan.json")  # a folder that takes no files, not even from root
     with pytest.raises(HoldfastError) as caught:
         write_output(out, figure_1())
@@ -70,7 +70,7 @@ def test_what_the_system_refuses_is_told_of_the_name_that_was_given(tmp_path):
     assert ".tmp" not in str(caught.value)
 
 
-def test_a_name_with_a_formula_or_a_face_can_be_drawn(tmp_path):
+def test_special_characters_in_names_can_be_plotted(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text(f"topology: 'a$b^$ {chr(0x1F600)}'\noperators: {{a: {{parallelism: 2, rate: 1}}}}\n")
     result = run(path, "--budget", 1, "--plot", tmp_path / "p.png")
@@ -78,14 +78,14 @@ def test_a_name_with_a_formula_or_a_face_can_be_drawn(tmp_path):
     assert "Glyph" not in result.stderr
 
 
-def test_what_was_written_is_named(topology, descriptor, tmp_path):
+def test_written_files_are_named(topology, descriptor, tmp_path):
     for document, option in ((topology, "--budget"), (descriptor, "--ic")):
         out = tmp_path / f"{document.stem}.json"
         result = run(document, option, 1 if document is topology else 0.6, "--out", out, "--json")
         assert f"wrote {out}" in result.stderr.splitlines() and json.loads(result.stdout)
 
 
-def test_a_file_that_is_not_there_is_told_with_what_to_do(topology):
+def test_missing_file_error_suggests_a_fix(topology):
     near = topology.with_suffix(".yml")
     assert f"{near}: no such file; did you mean '{topology}'?" in str(fails(near, "--budget", 1))
     far = topology.parent / "nowhere" / "xyz.json"
@@ -93,10 +93,10 @@ def test_a_file_that_is_not_there_is_told_with_what_to_do(topology):
 
 
 @pytest.mark.parametrize("option", ["--current", "--criticality"])
-def test_what_is_read_is_not_written_over(topology, tmp_path, option):
+def test_input_is_not_overwritten(topology, tmp_path, option):
     read = tmp_path / "read.json"
     read.write_text("{}")
-    assert f"--out '{read}' is what {option} reads; give another name" in str(
+    assert f"--out '{read}' is the input of {option}; give another name" in str(
         fails(topology, "--budget", 2, option, read, "--out", read)
     )
     assert read.read_text() == "{}"
@@ -106,13 +106,13 @@ def test_what_is_read_is_not_written_over(topology, tmp_path, option):
 
 
 @pytest.mark.parametrize("words", [("",), ("t.yaml", "--out", ""), ("fidelity", ""), ("lookup", "", "--rate", "a=1")])
-def test_an_empty_name_is_no_file(words):
+def test_empty_file_name_is_an_error(words):
     result = run(*words)
     assert result.exit_code == 2
     assert "wanted the name of a file, got an empty one" in result.output
 
 
-def test_a_plan_and_a_strategy_have_a_page_beside_them_and_it_is_told_last(topology, descriptor, tmp_path):
+def test_page_is_written_next_to_the_document(topology, descriptor, tmp_path):
     for document, option, value, title, kind in (
         (topology, "--budget", 2, "A plan for lanes", PlanDocument),
         (descriptor, "--ic", 0.6, "A strategy for figure-1", Strategy),
@@ -127,7 +127,7 @@ def test_a_plan_and_a_strategy_have_a_page_beside_them_and_it_is_told_last(topol
         assert read_document(tmp_path / "printed.json", kind) == read_document(out, kind)
 
 
-def test_the_page_of_a_comparison_shows_all_that_were_compared(topology, descriptor, tmp_path):
+def test_page_of_a_comparison_shows_all_planners(topology, descriptor, tmp_path):
     assert run(topology, "--budget", 2, "--planner", "all", "--out", tmp_path / "plan.json").exit_code == 0
     assert "Planners compared" in (tmp_path / "plan.html").read_text()
     compared = run(
@@ -137,7 +137,7 @@ def test_the_page_of_a_comparison_shows_all_that_were_compared(topology, descrip
     assert "the cheapest of each SLA" in (tmp_path / "s.html").read_text()
 
 
-def test_a_page_is_not_written_over_a_folder(topology, tmp_path):
+def test_page_does_not_replace_a_folder(topology, tmp_path):
     (tmp_path / "plan.html").mkdir()
     assert "plan.html' is a directory; give another name" in str(fails(topology, "--budget", 2, "--out", tmp_path / "plan.json"))
     assert not (tmp_path / "plan.json").exists()

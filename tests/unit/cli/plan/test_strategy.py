@@ -32,7 +32,7 @@ def nodes(count: int, cores: float) -> dict[str, DescriptorNode]:
     return {f"node{n + 1}": DescriptorNode(cores=cores) for n in range(count)}
 
 
-def test_a_descriptor_is_planned_into_a_strategy(descriptor, tmp_path):
+def test_descriptor_is_planned(descriptor, tmp_path):
     out = tmp_path / "strategy.json"
     result = run(descriptor, "--ic", 0.6, "--out", out, "--json")
     assert result.exit_code == 0, result.output
@@ -40,19 +40,19 @@ def test_a_descriptor_is_planned_into_a_strategy(descriptor, tmp_path):
     assert read_document(out, Strategy).application == figure_1().application
 
 
-def test_solvers_and_baselines_of_a_descriptor_are_compared_and_drawn(descriptor, tmp_path):
+def test_solvers_are_compared_and_plotted(descriptor, tmp_path):
     result = run(descriptor, "--ic", 0.6, "--planner", "all", "--plot", tmp_path / "cost.png")
     assert result.exit_code == 0, result.output
     assert all(f"\n{name} " in result.stdout for name in ("nr", "sr", "grd"))
     assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_options_of_topologies_are_refused_for_descriptors(descriptor):
+def test_topology_options_are_refused_for_descriptors(descriptor):
     assert "--budget: for task topologies only" in str(fails(descriptor, "--budget", 3))
     assert "there is no solver 'magic' of descriptors" in str(fails(descriptor, "--planner", "magic"))
 
 
-def test_a_comparison_says_which_strategies_nodes_cannot_carry(descriptor):
+def test_comparison_marks_overloaded_nodes(descriptor):
     lines = run(descriptor, "--ic", 0.6, "--planner", "all").stdout.splitlines()
     assert next(line for line in lines if line.startswith("sr ")).endswith("are overloaded")
     assert next(line for line in lines if line.startswith("grd ")).endswith("carry it")
@@ -65,35 +65,35 @@ def test_a_comparison_says_which_strategies_nodes_cannot_carry(descriptor):
         (50_000, "IC 0.6667 keeps the SLA of 0.6: running cost plus expected penalty is 41472 (no strategy has less)"),
     ],
 )
-def test_a_contract_decides_whether_keeping_the_sla_is_worth_it(tmp_path, penalty, says):
+def test_contract_decides_whether_to_meet_the_sla(tmp_path, penalty, says):
     result = run(priced(tmp_path, penalty=penalty), "--by-contract")
     assert result.exit_code == 0, result.output
     assert says in result.stdout
     assert "contract: running cost " in result.stdout and "profit " in result.stdout
 
 
-def test_a_contract_without_prices_or_of_a_topology_is_refused(descriptor, topology):
+def test_contract_without_prices_is_an_error(descriptor, topology):
     assert "--by-contract wants prices" in str(fails(descriptor, "--by-contract"))
-    assert "cannot go with --planner milp" in str(fails(descriptor, "--by-contract", "--planner", "milp"))
+    assert "excludes --planner milp" in str(fails(descriptor, "--by-contract", "--planner", "milp"))
     assert "--by-contract: for application descriptors only" in str(fails(topology, "--budget", 2, "--by-contract"))
 
 
 @pytest.mark.parametrize("name", ["nr", "sr", "grd"])
-def test_a_baseline_says_what_it_promises_costs_and_breaks(descriptor, name):
+def test_baseline_shows_ic_cost_and_violations(descriptor, name):
     result = run(descriptor, "--ic", 0.6, "--planner", name)
     assert result.exit_code == 0, result.output
-    assert f"(baseline {name.upper()}, which does not go by the SLA)" in result.stdout.splitlines()[0]
-    said = {
+    assert f"(baseline {name.upper()}, which ignores the SLA)" in result.stdout.splitlines()[0]
+    message = {
         "nr": "breaks: internal completeness is 0.0000, the SLA wants 0.6",
         "sr": "breaks: node 'node1' is overloaded in configuration 'high': load 1.6, capacity 1",
         "grd": "breaks nothing: nodes carry it, and the SLA is met",
     }
-    assert said[name] in result.stdout
+    assert message[name] in result.stdout
     breaks = json.loads(run(descriptor, "--ic", 0.6, "--planner", name, "--json").stdout).get("breaks")
     assert [f"breaks: {text}" for text in breaks] == [line for line in result.stdout.splitlines() if line.startswith("breaks: ")]
 
 
-def test_all_solvers_are_compared_and_one_that_refuses_is_told_apart(tmp_path):
+def test_refusing_solver_is_reported_in_comparison(tmp_path):
     path = tmp_path / "d.yaml"
     write_document(path, figure_1())
     strategies = json.loads(run(path, "--ic", 0.6, "--planner", "all", "--json").stdout)["strategies"]
@@ -106,14 +106,14 @@ def test_all_solvers_are_compared_and_one_that_refuses_is_told_apart(tmp_path):
     assert "\nmilp " in result.stdout and "\nexhaustive " not in result.stdout
 
 
-def test_where_no_strategy_meets_the_sla_the_baselines_are_compared_before_the_error(descriptor):
+def test_infeasible_comparison_shows_baselines_first(descriptor):
     result = run(descriptor, "--ic", 0.9, "--planner", "all")
     assert "the best that can be met is 0.6667" in str(result.exception)
     assert all(f"\n{name} " in result.stderr for name in ("nr", "sr", "grd"))
     assert result.stdout == ""
 
 
-def test_prunings_and_their_heights_are_told_in_words_and_in_json(descriptor):
+def test_prunings_are_shown_and_in_json(descriptor):
     lines = run(descriptor, "--ic", 0.6, "--planner", "ft-search").stdout.splitlines()
     (search,) = [line for line in lines if line.startswith("search: ")]
     assert all(f"{rule} " in search for rule in ("CPU", "COMPL", "COST", "DOM")) and "mean height" in search
@@ -123,7 +123,7 @@ def test_prunings_and_their_heights_are_told_in_words_and_in_json(descriptor):
     assert f"{story['nodes']} nodes" in search
 
 
-def test_a_failure_model_can_be_chosen(descriptor):
+def test_failure_model_option(descriptor):
     result = run(descriptor, "--ic", 0.6, "--failure", "node-crash")
     assert "IC 0.7500 under failure model node-crash for an SLA of 0.6" in result.stdout
     document = json.loads(run(descriptor, "--ic", 0.9, "--failure", "independent:0.05", "--json").stdout)
@@ -134,12 +134,12 @@ def test_a_failure_model_can_be_chosen(descriptor):
 
 
 @pytest.mark.parametrize("replicas", [17, 1_000_000])
-def test_more_replicas_than_can_be_planned_are_refused_at_once(tmp_path, replicas):
+def test_too_many_replicas_are_an_error(tmp_path, replicas):
     text = str(fails(changed(tmp_path, replicas=replicas, placement=None)))
     assert "replicas (line" in text and f"wanted at most 16 replicas of each PE, got {replicas}" in text
 
 
-def test_replicas_that_share_a_node_are_warned_of_in_words_and_in_json(tmp_path):
+def test_replicas_on_one_node_cause_a_warning(tmp_path):
     one = changed(tmp_path, nodes=nodes(1, 8), placement=None)
     text = (
         "all 2 replicas of pe1, pe2 are on node 'node1' and would be lost together, which the internal completeness does"
@@ -156,34 +156,34 @@ def test_replicas_that_share_a_node_are_warned_of_in_words_and_in_json(tmp_path)
     assert "lost together: 2 nodes cannot hold 3 replicas apart" in counted
 
 
-def test_replicas_apart_are_not_warned_of(descriptor):
+def test_replicas_on_different_nodes_cause_no_warning(descriptor):
     assert "warning" not in run(descriptor, "--ic", 0.6).stdout
     assert json.loads(run(descriptor, "--ic", 0.6, "--json").stdout).get("warnings", []) == []
 
 
-def test_at_full_completeness_there_is_nothing_more_to_buy(tmp_path):
+def test_nothing_to_buy_at_full_completeness(tmp_path):
     lines = run(changed(tmp_path, nodes=nodes(2, 8)), "--ic", 1).stdout.splitlines()
     assert lines[-1] == "next: nothing more to buy: IC is 1"
 
 
-def test_where_every_replica_is_active_and_tuples_are_lost_more_replicas_are_asked_for(tmp_path):
+def test_fully_active_strategy_suggests_more_replicas(tmp_path):
     path = changed(tmp_path, nodes=nodes(2, 8))
     lines = run(path, "--ic", 0.94, "--failure", "independent:0.2").stdout.splitlines()
     assert lines[-1] == "next: every replica is active; more IC needs more replicas, or more nodes to spread them on"
 
 
-def test_what_nodes_cannot_carry_is_not_offered_without_saying_so(descriptor):
+def test_next_step_names_overloaded_nodes(descriptor):
     lines = run(descriptor, "--ic", 0.6).stdout.splitlines()
     (alone,) = [line for line in lines if line.startswith("pe1 in 'high'")]
     assert alone.endswith("all would add 0.1667 IC for 4.147e+05 CPU s, but node 'node2' cannot carry that")
 
 
-def test_three_replicas_are_not_called_second_ones(tmp_path):
+def test_explanation_of_three_replicas(tmp_path):
     text = str(fails(changed(tmp_path, replicas=3, placement=None), "--ic", 0.9))
     assert "cannot carry all replicas of pe1" in text and "second" not in text
 
 
-def test_an_sla_out_of_reach_under_a_failure_model_says_the_best_and_what_blocks_more(descriptor, tmp_path):
+def test_infeasible_sla_under_failure_model_names_best_ic(descriptor, tmp_path):
     text = str(fails(descriptor, "--ic", 0.9, "--failure", "node-crash"))
     assert "meets an internal completeness of 0.9 under failure model node-crash: the best that can be met is 0.7500" in text
     assert "what blocks more: in configuration 'high' 'node1' (all replicas need 1.6 of 1 cores" in text
@@ -195,14 +195,14 @@ def test_an_sla_out_of_reach_under_a_failure_model_says_the_best_and_what_blocks
     assert "fits its nodes with any SLA: in configuration 'high' one" in str(fails(small, "--failure", "node-crash"))
 
 
-def test_a_failure_model_is_outlasted_by_some_of_many_replicas(tmp_path):
+def test_some_of_many_replicas_survive_a_failure_model(tmp_path):
     many = changed(tmp_path, replicas=16, placement=None)
     assert "IC 0.7500 under failure model node-crash for an SLA of 0.6" in run(many, "--failure", "node-crash").stdout
     text = str(fails(many, "--ic", 0.9, "--failure", "node-crash"))
     assert "the best found reaches 0.7500, and none exceeds 1.0000; what blocks more: in configuration" in text
 
 
-def test_nodes_too_small_for_one_replica_are_named_whatever_the_planner(tmp_path):
+def test_small_nodes_are_named_by_every_planner(tmp_path):
     small = changed(tmp_path, nodes=nodes(2, 0.5))
     blocks = "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its nodes has"
     for planner in ("best", "nr", "all"):
@@ -212,7 +212,7 @@ def test_nodes_too_small_for_one_replica_are_named_whatever_the_planner(tmp_path
     assert greedy.exit_code == 0 and "breaks: node 'node1' is overloaded in configuration 'high'" in greedy.stdout
 
 
-def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
+def test_violating_baseline_is_no_solution(descriptor):
     result = run(descriptor, "--ic", 0.6, "--planner", "all")
     shown = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines() if line.startswith(("nr ", "sr ", "grd "))}
     assert shown == {"nr": "breaks", "sr": "breaks", "grd": "SOL"}
@@ -231,7 +231,7 @@ def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--failure", "node-crash"], ["--planner", "grd"]])
-def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, change, options):
+def test_overflow_in_a_descriptor_is_one_error(tmp_path, change, options):
     edge = Input(selectivity=change.get("selectivity", 1), cost=change.get("cost", 0.1))
     rates = tuple(Rate(name=name, rate=change.get("rate", 4), probability=0.5) for name in ("low", "high"))
     path = changed(
@@ -243,7 +243,7 @@ def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, chan
     assert "rates of 'figure-1' grow beyond what can be counted; check the rates" in str(fails(path, *options))
 
 
-def test_a_stream_is_named_once_by_a_sink_and_in_the_list_of_streams(tmp_path):
+def test_repeated_stream_of_a_sink_is_an_error(tmp_path):
     twice = changed(tmp_path, sinks={"sink": DescriptorSink(inputs=("pe2", "pe2"))})
     assert "sinks.sink.inputs (line" in (text := str(fails(twice))) and "names stream 'pe2' twice; give it once" in text
     source = figure_1().sources["source"]
@@ -251,7 +251,7 @@ def test_a_stream_is_named_once_by_a_sink_and_in_the_list_of_streams(tmp_path):
     assert "reads stream 'pe3', which does not exist; streams are: pe1, pe2, source" in str(fails(shared))
 
 
-def test_a_strategy_tells_in_json_what_it_tells_in_words(descriptor, tmp_path):
+def test_json_contains_the_explanations(descriptor, tmp_path):
     out = tmp_path / "s.json"
     text = run(descriptor, "--ic", 0.6, "--out", out).stdout
     document = json.loads(out.read_text())
@@ -262,7 +262,7 @@ def test_a_strategy_tells_in_json_what_it_tells_in_words(descriptor, tmp_path):
     assert "money" not in document
 
 
-def test_a_bargain_tells_its_money_and_what_comes_next(tmp_path):
+def test_contract_strategy_shows_money_and_next_step(tmp_path):
     path = tmp_path / "priced.yaml"
     contract = figure_1().contract.model_copy(update={"pricing": Pricing(fare=90000, cpu_second=0.01, penalty=5000)})
     write_document(path, figure_1().model_copy(update={"contract": contract}))
@@ -281,17 +281,17 @@ def test_a_bargain_tells_its_money_and_what_comes_next(tmp_path):
 
 @pytest.mark.parametrize("name", ["fare", "cpu_second", "penalty"])
 @pytest.mark.parametrize("amount", ["1e-320", "1e308"])
-def test_money_beyond_counting_is_told_with_its_place(tmp_path, name, amount):
+def test_overflowing_price_is_an_error(tmp_path, name, amount):
     path = tmp_path / "priced.yaml"
     write_document(path, figure_1())
     text = path.read_text().replace(f"{name}: 0.0", f"{name}: {amount}")
     path.write_text(text)
-    said = str(fails(path, "--by-contract"))
+    message = str(fails(path, "--by-contract"))
     line = next(n for n, one in enumerate(text.splitlines(), 1) if f"{name}:" in one)
-    assert f"contract.pricing.{name} (line {line}): wanted 0 or an amount from 1e-60 to 1e+60" in said
-    assert "too large or too small to compute with" in said
+    assert f"contract.pricing.{name} (line {line}): wanted 0 or an amount from 1e-60 to 1e+60" in message
+    assert "too large or too small to compute with" in message
 
 
-def test_an_sla_next_to_one_is_told_with_all_its_digits(descriptor):
-    said = str(fails(descriptor, "--ic", 0.99999))
-    assert "meets an internal completeness of 0.99999: the best that can be met is 0.6667" in said
+def test_sla_close_to_one_keeps_its_digits(descriptor):
+    message = str(fails(descriptor, "--ic", 0.99999))
+    assert "meets an internal completeness of 0.99999: the best that can be met is 0.6667" in message

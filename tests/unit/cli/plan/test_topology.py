@@ -11,7 +11,7 @@ from holdfast.planning.ppa.plan_document import PlanDocument
 from .calls import fails, run
 
 
-def test_a_topology_is_planned_and_explained(topology):
+def test_topology_is_planned_and_explained(topology):
     result = run(topology, "--budget", 2)
     assert result.exit_code == 0, result.output
     assert "lanes: 2 of at most 2 replicas by frontier; output fidelity 0.500" in result.stdout
@@ -20,14 +20,14 @@ def test_a_topology_is_planned_and_explained(topology):
     assert "next: one more replica buys nothing by itself; 2 more buy output fidelity +0.300" in result.stdout
 
 
-def test_all_planners_are_compared_and_the_best_plan_is_kept(topology, tmp_path):
+def test_all_planners_are_compared(topology, tmp_path):
     result = run(topology, "--budget", 3, "--planner", "all", "--json", "--out", tmp_path / "plan.json")
     plans = {p["planner"]: p["quality"] for p in json.loads(result.stdout)["plans"]}
     assert plans.keys() == {"frontier", "structure-aware", "structured", "full", "greedy", "dynamic"}
     assert read_document(tmp_path / "plan.json", PlanDocument).quality == pytest.approx(max(plans.values()))
 
 
-def test_completeness_asked_for_is_reached_with_as_few_replicas_as_do(topology):
+def test_ic_option_uses_fewest_replicas(topology):
     document = json.loads(run(topology, "--ic", 0.5, "--json").stdout)
     assert (document["objective"], document["budget"]) == ("ic", 2)
     assert document["quality"] >= 0.5
@@ -35,7 +35,7 @@ def test_completeness_asked_for_is_reached_with_as_few_replicas_as_do(topology):
     assert one_less["quality"] < 0.5
 
 
-def test_measured_criticality_decides_what_is_worth_a_replica(tmp_path, topology):
+def test_criticality_option_changes_the_plan(tmp_path, topology):
     impact = tmp_path / "impact.yaml"
     impact.write_text("impact: {a: 1, b: 0}\n")
     document = json.loads(run(topology, "--budget", 2, "--criticality", impact, "--json").stdout)
@@ -43,7 +43,7 @@ def test_measured_criticality_decides_what_is_worth_a_replica(tmp_path, topology
     assert [r["task"] for r in document["replicated"]] == ["a/0", "a/1"]
 
 
-def test_a_current_plan_is_kept_to_unless_moving_is_worth_it(topology, tmp_path):
+def test_current_plan_stays_unless_moving_pays(topology, tmp_path):
     current = tmp_path / "current.json"
     current.write_text('{"topology": "lanes", "budget": 2, "replicated": [{"task": "a/1"}, {"task": "b/1"}]}')
     stays = run(topology, "--budget", 2, "--current", current, "--move-worth", 0.2)
@@ -70,11 +70,11 @@ def test_a_current_plan_is_kept_to_unless_moving_is_worth_it(topology, tmp_path)
         (["--budget", 2, "--plot", "p.bmp"], "wants a suffix of .svg, .png, .pdf"),
     ],
 )
-def test_mistakes_in_options_are_told_in_words(topology, arguments, text):
+def test_wrong_options_are_errors(topology, arguments, text):
     assert text in str(fails(topology, *arguments))
 
 
-def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, tmp_path):
+def test_report_for_other_operators_is_an_error(topology, tmp_path):
     path = tmp_path / "impact.yaml"
     path.write_text("impact: {a: 1, c: 1}\n")
     text = str(fails(topology, "--budget", 2, "--criticality", path))
@@ -88,15 +88,15 @@ def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, 
     [
         (["--seconds", 5], "--seconds: for application descriptors only"),
         (["--failure", "node-crash"], "--failure: for application descriptors only"),
-        (["--move-worth", 0.1], "--move-worth: says what a move away from --current PLAN must bring"),
-        (["--ic", 0.5], "--budget says how many replicas there may be, --ic how complete the output must be"),
+        (["--move-worth", 0.1], "--move-worth: requires --current PLAN"),
+        (["--ic", 0.5], "--budget limits the replicas, and --ic asks for the fewest replicas"),
     ],
 )
-def test_an_option_without_effect_is_refused(topology, option, text):
+def test_option_without_effect_is_an_error(topology, option, text):
     assert text in str(fails(topology, "--budget", 2, *option))
 
 
-def test_a_source_without_tuples_is_planned_for_all_the_same(tmp_path):
+def test_source_without_tuples_can_be_planned(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text("topology: t\noperators: {a: {parallelism: 2, rate: 0}, b: {inputs: {a: full}}}\n")
     result = run(path, "--budget", 2)
@@ -105,7 +105,7 @@ def test_a_source_without_tuples_is_planned_for_all_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["rate: 1.0e+308", "rates: [1.0e+308, 1.0e+308]", "rate: 1, shares: [1.0e+308, 1.0e+308]"])
-def test_numbers_too_large_to_count_with_in_a_topology_are_told_in_one_sentence(tmp_path, given):
+def test_overflow_in_a_topology_is_one_error(tmp_path, given):
     path = tmp_path / "large.yaml"
     path.write_text(f"topology: t\noperators:\n  a: {{parallelism: 2, {given}}}\n  b: {{inputs: {{a: full}}, selectivity: 10}}\n")
     text = str(fails(path, "--budget", 1))
@@ -113,20 +113,20 @@ def test_numbers_too_large_to_count_with_in_a_topology_are_told_in_one_sentence(
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_a_budget_beyond_the_tasks_is_told_once_whatever_planners_are_asked(topology, more):
+def test_impossible_budget_is_reported_once_for_all_planners(topology, more):
     result = run(topology, "--budget", 100, "--planner", "all", *more)
     assert "give a budget from 0 to 6" in str(result.exception) and isinstance(result.exception, HoldfastError)
     assert result.output == ""
 
 
-def test_a_current_plan_that_does_not_fit_is_told_once_whatever_planners_are_asked(topology, tmp_path):
+def test_mismatched_current_plan_is_reported_once(topology, tmp_path):
     (tmp_path / "p.yaml").write_text("topology: roads\nbudget: 1\nreplicated: [{task: a/0}]\n")
     result = run(topology, "--budget", 2, "--planner", "all", "--current", tmp_path / "p.yaml")
     assert "is a plan of topology 'roads', not of 'lanes'" in str(result.exception)
     assert result.output == ""
 
 
-def test_impacts_of_any_size_are_weighed_by_their_ratios(topology, tmp_path):
+def test_only_ratios_of_impacts_matter(topology, tmp_path):
     made = []
     for text in ("{a: 1, b: 1}", "{a: 1.0e+308, b: 1.0e+308}"):
         (tmp_path / "impact.yaml").write_text(f"impact: {text}\n")
@@ -134,7 +134,7 @@ def test_impacts_of_any_size_are_weighed_by_their_ratios(topology, tmp_path):
     assert made[0] == made[1]
 
 
-def test_an_operator_whose_name_holds_a_slash_is_refused(tmp_path):
+def test_operator_name_with_slash_is_an_error(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text("topology: t\noperators:\n  a: {parallelism: 2, rate: 1}\n  a/0: {parallelism: 2, inputs: {a: one-to-one}}\n")
     assert "operators.a/0 (line 4): wanted a name without '/'" in str(fails(path, "--budget", 1))

@@ -48,7 +48,7 @@ def test_rates_and_work_follow_the_graph():
     assert work == pytest.approx({"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.3})
 
 
-def test_a_pe_that_is_not_full_takes_its_downstream_with_it():
+def test_pe_that_is_not_full_silences_downstream():
     instance = Instance.of(diamond())
     active = np.ones(instance.shape, dtype=bool)
     assert internal_completeness(instance, active) == 1.0
@@ -67,7 +67,7 @@ def test_independent_failures_multiply_along_paths():
     assert internal_completeness(instance, active, failure=Independent(0.1)) == pytest.approx(expected)
 
 
-def test_a_node_crash_takes_down_all_its_replicas_together():
+def test_node_crash_stops_all_its_replicas():
     instance = Instance.of(diamond())
     active = np.ones(instance.shape, dtype=bool)
     active[0, instance.pes.index("b")] = [True, False]
@@ -78,7 +78,7 @@ def test_a_node_crash_takes_down_all_its_replicas_together():
         internal_completeness(instance, active, failure=NodeCrash("h9"))
 
 
-def test_a_probability_of_failure_is_a_share():
+def test_failure_probability_is_between_0_and_1():
     with pytest.raises(HoldfastError, match=r"from 0 to 1, got 1\.5"):
         Independent(1.5)
 
@@ -90,7 +90,7 @@ def test_cost_and_load_of_figure_2():
     assert node_load(instance, np.ones_like(LOW_FULL_HIGH_ALONE))[1] == pytest.approx([1.6, 1.6])
 
 
-def test_violations_name_the_node_the_pe_and_the_sla():
+def test_violations_name_node_pe_and_sla():
     instance = Instance.of(figure_1(sla=0.7))
     assert list(violations(instance, LOW_FULL_HIGH_ALONE)) == ["internal completeness is 0.6667, the SLA wants 0.7"]
     assert list(violations(instance, np.ones_like(LOW_FULL_HIGH_ALONE))) == [
@@ -102,17 +102,17 @@ def test_violations_name_the_node_the_pe_and_the_sla():
     assert "PE 'pe2' has no active replica in configuration 'high'" in list(violations(instance, none))
 
 
-def test_a_descriptor_without_nodes_cannot_be_planned():
+def test_descriptor_without_nodes_is_an_error():
     with pytest.raises(HoldfastError, match=r"names no nodes.*add at least one under 'nodes'"):
         Instance.of(diamond(nodes={}, placement=None))
 
 
-def test_an_sla_is_a_share():
+def test_sla_is_between_0_and_1():
     with pytest.raises(HoldfastError, match=r"a number from 0 to 1, got 1\.2"):
         Instance.of(diamond(), sla=1.2)
 
 
-def test_an_application_without_tuples_is_complete():
+def test_application_without_tuples_is_complete():
     silent = diamond(sources={"s": {"rates": [{"name": "only", "rate": 0.0, "probability": 1.0}]}})
     instance = Instance.of(silent)
     assert internal_completeness(instance, np.zeros(instance.shape, dtype=bool)) == 1.0

@@ -1,4 +1,4 @@
-"""What every solver of LAAR's error must do, and the laws of completeness, on applications small enough to try everything."""
+"""Conformance of every solver of LAAR's problem, and laws of completeness, on applications small enough to try all strategies."""
 
 from itertools import product
 
@@ -45,7 +45,7 @@ SOLVERS = [
 
 
 @pytest.mark.parametrize("solver", [*SOLVERS, pytest.param(Exhaustive(), id="exhaustive")])
-def test_where_no_tuple_is_ever_expected_every_strategy_is_complete(solver):
+def test_every_strategy_is_complete_without_tuples(solver):
     descriptor = figure_1(sla=1.0)
     idle = descriptor.model_copy(
         update={
@@ -143,7 +143,7 @@ def test_brute_force_agrees_on_generated_applications(solver, seed, sla):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_node_that_is_exactly_full_is_overloaded(solver):
+def test_exactly_full_node_is_overloaded(solver):
     """Eq. 11 wants less than K: two PEs of 0.5 fill the node."""
     exact = figure_1(sla=0.0).model_copy(update={"nodes": {"node1": DescriptorNode(cores=0.8), "node2": DescriptorNode(cores=0.8)}})
     agrees(solver, Instance.of(exact))
@@ -153,7 +153,7 @@ def test_a_node_that_is_exactly_full_is_overloaded(solver):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_solver_that_is_out_of_time_gives_only_what_is_feasible(solver):
+def test_solver_out_of_time_returns_only_feasible_strategies(solver):
     for seed in range(5):
         instance = Instance.of(generate(np.random.default_rng(seed)))
         solution = solver.solve(instance, seconds=0.01)
@@ -166,7 +166,7 @@ def test_a_solver_that_is_out_of_time_gives_only_what_is_feasible(solver):
 
 
 @pytest.mark.parametrize("solver", [FTSearch(workers=1), Milp()])
-def test_the_same_instance_gives_the_same_strategy(solver):
+def test_same_instance_gives_same_strategy(solver):
     instance = Instance.of(generate(np.random.default_rng(8), ranges=Ranges(nodes=(3, 3), pes_per_node=(4, 4))), sla=0.6)
     first, again = (solver.solve(instance) for _ in range(2))
     assert first.outcome is Outcome.BST
@@ -175,7 +175,7 @@ def test_the_same_instance_gives_the_same_strategy(solver):
 
 @given(st.data(), descriptors(), st.sampled_from([Pessimistic(), Independent(0.1), Independent(0.6), NodeCrash(), NodeCrash("h0")]))
 @unhurried
-def test_completeness_is_a_share_and_grows_with_the_set_of_active_replicas(data, descriptor, failure):
+def test_completeness_grows_with_active_replicas(data, descriptor, failure):
     instance = Instance.of(descriptor)
     active = data.draw(strategies(instance))
     more = active | data.draw(strategies(instance))
@@ -185,7 +185,7 @@ def test_completeness_is_a_share_and_grows_with_the_set_of_active_replicas(data,
 
 @given(st.data(), descriptors(), st.sampled_from([Independent(0.0), NodeCrash()]))
 @unhurried
-def test_the_pessimistic_model_is_a_lower_bound(data, descriptor, failure):
+def test_pessimistic_model_is_a_lower_bound(data, descriptor, failure):
     instance = Instance.of(descriptor)
     apart = all(len(set(nodes)) > 1 for nodes in instance.node_of.tolist())
     if isinstance(failure, NodeCrash) and not apart:
@@ -197,7 +197,7 @@ def test_the_pessimistic_model_is_a_lower_bound(data, descriptor, failure):
 
 @given(st.data(), descriptors())
 @unhurried
-def test_spreading_lone_replicas_changes_neither_cost_nor_completeness_nor_feasibility(data, descriptor):
+def test_spreading_lone_replicas_keeps_cost_and_completeness(data, descriptor):
     instance = Instance.of(descriptor)
     active = data.draw(strategies(instance))
     full = active.all(axis=2)
@@ -211,7 +211,7 @@ def test_spreading_lone_replicas_changes_neither_cost_nor_completeness_nor_feasi
 
 @given(descriptors())
 @unhurried
-def test_replicas_are_placed_apart_as_far_as_nodes_allow(descriptor):
+def test_replicas_are_on_different_nodes_if_possible(descriptor):
     for nodes in place(descriptor).values():
         assert len(nodes) == descriptor.replicas
         assert len(set(nodes)) == min(descriptor.replicas, len(descriptor.nodes))
@@ -219,13 +219,13 @@ def test_replicas_are_placed_apart_as_far_as_nodes_allow(descriptor):
 
 @given(descriptors())
 @unhurried
-def test_the_greedy_rule_leaves_an_active_replica_everywhere(descriptor):
+def test_greedy_leaves_an_active_replica_of_each_pe(descriptor):
     assert greedy(Instance.of(descriptor)).any(axis=2).all()
 
 
 @given(descriptors())
 @unhurried
-def test_the_most_complete_strategy_is_the_highest_feasible_sla(descriptor):
+def test_most_complete_strategy_has_highest_feasible_ic(descriptor):
     instance = Instance.of(descriptor)
     best, proven = most_complete(instance)
     if best is None:
@@ -241,7 +241,7 @@ def test_the_most_complete_strategy_is_the_highest_feasible_sla(descriptor):
 
 @given(descriptors(most_strategies=300), st.sampled_from(["breach", "shortfall"]), st.floats(0.0, 1e6), st.floats(0.0, 1.0))
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
-def test_no_strategy_costs_less_in_money_than_the_negotiated_one(descriptor, basis, penalty, p):
+def test_negotiated_strategy_has_least_spending(descriptor, basis, penalty, p):
     pricing = Pricing(fare=1.0, cpu_second=0.01, penalty=penalty, penalty_basis=basis, failure_probability=p)
     instance = Instance.of(
         descriptor.model_copy(update={"contract": PricingContract(sla=descriptor.contract.sla, pricing=pricing)})

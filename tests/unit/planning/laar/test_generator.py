@@ -38,19 +38,19 @@ def test_sizes_degrees_and_selectivities_are_in_range(seed):
     assert 1 <= low.rate < high.rate <= 20
 
 
-def test_the_same_seed_gives_the_same_corpus_and_each_part_can_be_redone():
+def test_corpus_depends_only_on_seed_and_number():
     first, again = (list(corpus(7, 5)) for _ in range(2))
     assert first == again
     assert first[3] == generate(np.random.default_rng([7, 3]), name="app0003")
     assert len({descriptor.model_dump_json() for descriptor in first}) == 5
 
 
-def test_a_generated_descriptor_is_a_valid_document():
+def test_generated_descriptor_is_valid():
     descriptor = generate(np.random.default_rng(1))
     assert parse_document(document_text(descriptor, json_text=True), type(descriptor), json_text=True) == descriptor
 
 
-def test_impossible_ranges_are_refused():
+def test_impossible_ranges_are_errors():
     with pytest.raises(HoldfastError, match="range 'nodes' wants 0 < low <= high, got 3 to 2"):
         Ranges(nodes=(3, 2))
     with pytest.raises(HoldfastError, match=r"'overload' must lie above 1, got 0\.9"):

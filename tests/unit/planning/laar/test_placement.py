@@ -34,27 +34,27 @@ def test_load_is_balanced():
     assert max(load.values()) - min(load.values()) <= 1
 
 
-def test_a_larger_node_carries_more():
+def test_larger_node_gets_more_load():
     load = loads(flat([1] * 30, {"big": DescriptorNode(cores=2), "s1": DescriptorNode(), "s2": DescriptorNode()}))
     assert 1.6 < load["big"] / load["s1"] < 2.4
 
 
-def test_replicas_go_to_different_racks_before_emptier_nodes():
+def test_different_racks_come_before_emptier_nodes():
     nodes = {"a1": DescriptorNode(rack="a"), "a2": DescriptorNode(rack="a"), "b1": DescriptorNode(rack="b")}
     for placed in place(flat([3, 2, 2, 1, 1], nodes)).values():
         assert {nodes[h].rack for h in placed} == {"a", "b"}
 
 
-def test_replicas_share_nodes_only_when_there_are_too_few():
+def test_replicas_share_nodes_only_if_nodes_are_few():
     assert place(flat([1], {"only": DescriptorNode()}))["p0"] == ("only", "only")
     three = place(flat([1, 1], {"x": DescriptorNode(), "y": DescriptorNode()}, replicas=3))
     assert all(set(nodes) == {"x", "y"} for nodes in three.values())
 
 
-def test_equal_nodes_are_taken_by_name():
+def test_equal_nodes_are_chosen_by_name():
     assert place(flat([1], {"z": DescriptorNode(), "a": DescriptorNode(), "m": DescriptorNode()}))["p0"] == ("a", "m")
 
 
-def test_placing_again_gives_the_same():
+def test_placement_is_deterministic():
     descriptor = generate(np.random.default_rng(4))
     assert place(descriptor) == place(descriptor) == descriptor.placement

@@ -1,4 +1,4 @@
-"""Plans in words, as documents and as pictures."""
+"""Explanations, documents and plots of plans."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ LANES = Topology(
 OF = output_fidelity(LANES)
 
 
-def test_each_replica_says_what_its_loss_would_cost_and_whom_it_works_with():
+def test_reason_names_loss_and_neighbours():
     found = reasons(OF, Frontier().plan(OF, 4))
     assert [reason.why for reason in found] == [
         "without a/0 output fidelity would fall from 0.800 to 0.300; it feeds b/0",
@@ -35,13 +35,13 @@ def test_each_replica_says_what_its_loss_would_cost_and_whom_it_works_with():
     assert [reason.quality_without for reason in found] == pytest.approx([0.3, 0.5, 0.3, 0.5])
 
 
-def test_a_replica_that_adds_nothing_says_so():
+def test_useless_replica_is_explained():
     plan = Greedy().plan(OF, 3)
     assert plan.tasks == ("a/0", "a/1", "b/0")
     assert reasons(OF, plan)[1].why == ("a/1 adds nothing to output fidelity: no complete tree of replicas runs through it")
 
 
-def test_the_next_unit_of_budget_that_buys_something_is_named():
+def test_next_useful_budget_is_named():
     step = next_unit(OF, Frontier().plan(OF, 2), Frontier())
     assert step is not None
     assert (step.replicas, step.start, step.stop) == (2, ("a/1", "b/1"), ())
@@ -50,7 +50,7 @@ def test_the_next_unit_of_budget_that_buys_something_is_named():
     assert single is not None and single.why.startswith("a budget of 4 in place of 3 buys output fidelity +0.300")
 
 
-def test_one_more_replica_is_asked_for_beside_a_plan_that_its_planner_would_not_extend_so():
+def test_next_unit_extends_a_plan_of_another_planner():
     """Greedy's plan of four has a/0, a/1, a/2 and b/0: b/1 would complete a second lane, whatever greedy itself takes next."""
     wide = Topology(
         topology="wide",
@@ -71,7 +71,7 @@ def test_one_more_replica_is_asked_for_beside_a_plan_that_its_planner_would_not_
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), share=st.floats(0, 0.9), planner=st.sampled_from([Greedy(), Frontier(evaluations=500)]))
-def test_what_is_said_of_the_next_unit_is_true(seed, share, planner):
+def test_next_unit_has_the_stated_quality(seed, share, planner):
     t = generate(np.random.default_rng(seed), ranges=Ranges(operators=(2, 4), parallelism=(1, 3), zipf=0.5))
     m = output_fidelity(t)
     plan = planner.plan(m, int(share * len(t.tasks)))
@@ -88,17 +88,17 @@ def test_what_is_said_of_the_next_unit_is_true(seed, share, planner):
         assert max(one_more) == pytest.approx(plan.quality)
 
 
-def test_budget_that_a_plan_leaves_unused_is_not_counted_as_replicas():
+def test_unused_budget_is_not_counted_as_replicas():
     step = next_unit(OF, Frontier().plan(OF, 1), Frontier())
     assert step is not None and step.replicas == 1
     assert step.why == "a budget of 2 in place of 1 buys output fidelity +0.500 (to 0.500): replicate a/0, b/0"
 
 
-def test_where_everything_is_replicated_there_is_no_next_unit():
+def test_full_replication_has_no_next_unit():
     assert next_unit(OF, Frontier().plan(OF, 6), Frontier()) is None
 
 
-def test_a_plan_survives_as_a_document():
+def test_plan_round_trip():
     plan = Frontier().plan(OF, 4)
     document = plan_document(plan, OF.topology, reasons=reasons(OF, plan), next_unit=next_unit(OF, plan, Frontier()))
     again = parse_document(document_text(document, json_text=True), PlanDocument, json_text=True)
@@ -107,7 +107,7 @@ def test_a_plan_survives_as_a_document():
     assert again.proven and again.bound == pytest.approx(0.8)
 
 
-def test_a_plan_document_with_too_many_or_repeated_tasks_is_refused():
+def test_too_many_or_repeated_tasks_are_errors():
     with pytest.raises(DocumentError) as caught:
         check_document(
             {"topology": "t", "budget": 1, "quality": 2, "replicated": [{"task": "a"}, {"task": "b"}, {"task": "a"}]},
@@ -121,18 +121,18 @@ def test_a_plan_document_with_too_many_or_repeated_tasks_is_refused():
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_quality_against_budget_is_drawn_for_several_planners(tmp_path, suffix):
+def test_budget_plot_shows_several_planners(tmp_path, suffix):
     path = tmp_path / "new" / f"quality.{suffix}"
     draw(path, OF, curves(OF, [Frontier(), Greedy()]))
     head = path.read_bytes()[:400]
     assert head.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in head or b"<?xml" in head
 
 
-def test_a_line_ends_where_its_planner_gives_up():
+def test_line_ends_where_its_planner_refuses():
     lines = curves(OF, [Dynamic(most_plans=3), Greedy()])
     assert 0 < len(lines["dynamic"]) < len(lines["greedy"]) == len(budgets(6))
 
 
-def test_a_picture_in_an_unknown_format_is_refused(tmp_path):
+def test_unknown_picture_format_is_an_error(tmp_path):
     with pytest.raises(HoldfastError, match=r"wants a suffix of .svg, .png, .pdf; got '.bmp'"):
         draw(tmp_path / "x.bmp", OF, {})

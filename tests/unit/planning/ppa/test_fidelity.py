@@ -66,14 +66,14 @@ def chosen(topology: Topology, seed: int, share: float = 0.6) -> set[int]:
 
 
 @pytest.mark.parametrize(("correlated", "loss"), [(True, 2 / 5), (False, 1 / 4)])
-def test_figure_2_gives_the_papers_losses(correlated, loss):
+def test_figure_2_has_the_papers_losses(correlated, loss):
     t = figure_2(correlated=correlated)
     alive = {t.number[task] for task in t.tasks if task != "o2/1"}
     assert 1 - output_fidelity(t).of(alive) == pytest.approx(loss, abs=1e-12)
 
 
 @given(topologies, st.integers(0, 10**6))
-def test_output_fidelity_is_what_the_equations_say(t, seed):
+def test_output_fidelity_follows_the_equations(t, seed):
     alive = chosen(t, seed)
     il = losses(t, {t.tasks[i] for i in range(len(t.tasks)) if i not in alive})
     sink = [task for at in t.sinks for task in t.tasks[t.spans[at]]]
@@ -106,7 +106,7 @@ def test_every_measure_is_monotone_from_0_to_1(t, seed):
 
 
 @given(topologies, st.integers(0, 10**6))
-def test_many_failure_sets_at_once_equal_each_by_itself(t, seed):
+def test_batched_values_equal_single_values(t, seed):
     m = output_fidelity(t)
     sets = [chosen(t, seed + i) for i in range(5)]
     matrix = np.zeros((len(t.tasks), len(sets)), dtype=bool)
@@ -130,7 +130,7 @@ def test_slopes_are_derivatives(t, seed):
             assert (a - b) / (2 * step) == pytest.approx(seen[i] * worth[i], abs=1e-6)
 
 
-def test_tasks_without_rate_lose_nothing_but_themselves():
+def test_task_without_rate_loses_only_itself():
     t = Topology(
         topology="idle",
         operators={
@@ -141,13 +141,13 @@ def test_tasks_without_rate_lose_nothing_but_themselves():
     assert output_fidelity(t).of({0, 2}) == 0.5
 
 
-def test_weights_that_are_no_weights_are_refused():
+def test_invalid_weights_are_an_error():
     t = figure_2(correlated=False)
     with pytest.raises(HoldfastError, match="wants one weight per task, with sum 1; got sum 2"):
         Measure("odd", t, np.array([2.0, 0, 0, 0, 0]))
 
 
-def test_criticality_names_every_operator_and_no_other():
+def test_criticality_requires_exactly_the_operators():
     with pytest.raises(DocumentError) as caught:
         measured_criticality(figure_2(correlated=False), {"o1": -1.0, "o9": 2.0})
     assert list(caught.value.errors) == [
@@ -160,7 +160,7 @@ def test_criticality_names_every_operator_and_no_other():
         measured_criticality(figure_2(correlated=False), {"o1": 0.0, "o2": 0.0, "o3": 0.0})
 
 
-def test_a_critical_operator_draws_the_replicas():
+def test_critical_operator_gets_the_replicas():
     t = Topology(
         topology="two ends",
         operators={
@@ -175,7 +175,7 @@ def test_a_critical_operator_draws_the_replicas():
 
 
 @pytest.mark.parametrize("measure", [output_fidelity, internal_completeness])
-def test_rates_that_grow_beyond_counting_are_told(measure):
+def test_overflowing_rates_are_an_error(measure):
     operators = {
         "a": TaskOperator(parallelism=2, rate=1e308),
         "b": TaskOperator(selectivity=1e308, inputs={"a": "full"}),

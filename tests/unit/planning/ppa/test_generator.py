@@ -21,7 +21,7 @@ ranges = st.builds(
 
 
 @given(seed=st.integers(0, 10**6), ranges=ranges)
-def test_topologies_are_valid_and_within_their_ranges(seed, ranges):
+def test_topologies_are_within_their_ranges(seed, ranges):
     t = generate(np.random.default_rng(seed), ranges=ranges)
     assert not list(t.errors())
     assert ranges.operators[0] <= len(t.operators) <= ranges.operators[1]
@@ -34,13 +34,13 @@ def test_topologies_are_valid_and_within_their_ranges(seed, ranges):
         assert "full" not in kinds
 
 
-def test_the_same_seed_gives_the_same_topologies_and_a_part_can_be_made_alone():
+def test_corpus_depends_only_on_seed_and_number():
     assert list(corpus(4, 5)) == list(corpus(4, 5))
     assert list(corpus(4, 5))[:3] == list(corpus(4, 3))
     assert list(corpus(4, 3)) != list(corpus(5, 3))
 
 
-def test_topologies_that_differ_in_joins_alone_are_otherwise_the_same():
+def test_joins_change_nothing_else():
     for without, with_joins in zip(corpus(1, 20, ranges=Ranges(joins=0)), corpus(1, 20, ranges=Ranges(joins=1)), strict=True):
         assert not any(o.correlated for o in without.operators.values())
         assert all(o.correlated == (len(o.inputs) > 1) for o in with_joins.operators.values())
@@ -51,7 +51,7 @@ def _unjoined(t: Topology) -> dict[str, object]:
     return {name: o.model_copy(update={"correlated": False}) for name, o in t.operators.items()}
 
 
-def test_zipf_makes_tasks_unequal_in_no_particular_order():
+def test_zipf_shares_are_in_random_order():
     shares = [o.shares for t in corpus(1, 20, ranges=Ranges(zipf=1.0)) for o in t.operators.values()]
     assert all(min(s) == pytest.approx(1 / len(s)) and max(s) == 1 for s in shares if s)
     assert any(s[0] != max(s) for s in shares if s)
@@ -65,11 +65,11 @@ def test_zipf_makes_tasks_unequal_in_no_particular_order():
         ({"zipf": -1.0}, "wanted zipf >= 0 and most_inputs >= 1, got -1 and 2"),
     ],
 )
-def test_ranges_that_make_no_sense_are_refused(wrong, text):
+def test_invalid_ranges_are_errors(wrong, text):
     with pytest.raises(HoldfastError, match=text):
         Ranges(**wrong)
 
 
-def test_more_than_a_topology_may_have_is_refused_before_it_is_drawn():
+def test_oversized_ranges_are_errors():
     with pytest.raises(HoldfastError, match="at most 150 operators and 100000 tasks, got up to 200 operators of 10 tasks"):
         Ranges(operators=(5, 200))

@@ -50,7 +50,7 @@ small = st.builds(
 
 @settings(max_examples=60)
 @given(small)
-def test_the_count_is_the_length_of_the_list_and_none_stands_twice(t):
+def test_count_equals_number_of_distinct_trees(t):
     for m in (output_fidelity(t), internal_completeness(t)):
         assert count_trees(m) == TreeCount(len(set(trees(m))), exact=True)
         assert len(set(trees(m))) == len(list(trees(m))) <= count_ways(m) == len(list(ways(m)))
@@ -58,7 +58,7 @@ def test_the_count_is_the_length_of_the_list_and_none_stands_twice(t):
 
 @settings(max_examples=60)
 @given(small)
-def test_a_tree_produces_output_and_fails_with_any_of_its_tasks(t):
+def test_tree_produces_output_and_needs_every_task(t):
     m = output_fidelity(t)
     for tree in islice(trees(m), 20):
         assert m.of(tree) > 0
@@ -67,7 +67,7 @@ def test_a_tree_produces_output_and_fails_with_any_of_its_tasks(t):
 
 @settings(max_examples=60)
 @given(small)
-def test_the_trees_are_all_the_minimal_sets_with_an_output(t):
+def test_trees_are_all_minimal_sets_with_output(t):
     assume(len(t.tasks) <= 9)
     m = output_fidelity(t)
     sets = sorted((frozenset(i for i in range(len(t.tasks)) if mask >> i & 1) for mask in range(2 ** len(t.tasks))), key=len)
@@ -88,14 +88,14 @@ def diamond(stages: int, width: int) -> Topology:
     return Topology(topology="diamond", operators=operators)
 
 
-def test_where_a_fork_meets_again_both_branches_read_one_task():
+def test_rejoining_fork_shares_one_task():
     m = output_fidelity(diamond(1, 3))
     assert count_ways(m) == 3**5
     assert count_trees(m) == TreeCount(3**4, exact=True)
     assert all(len(tree) == 4 for tree in trees(m))
 
 
-def test_a_way_around_a_direct_stream_is_no_tree():
+def test_detour_around_direct_stream_is_no_tree():
     """The output reads the source itself and through another operator: the source and the output will do."""
     t = Topology(
         topology="shortcut",
@@ -110,7 +110,7 @@ def test_a_way_around_a_direct_stream_is_no_tree():
     assert (count_trees(m), count_ways(m)) == (TreeCount(1, exact=True), 2)
 
 
-def test_trees_too_many_to_list_where_forks_meet_again_are_bounded():
+def test_too_many_trees_with_rejoining_forks_are_bounded():
     m = output_fidelity(diamond(5, 10))
     count = count_trees(m)
     assert not count.exact
@@ -120,14 +120,14 @@ def test_trees_too_many_to_list_where_forks_meet_again_are_bounded():
 
 @settings(max_examples=60)
 @given(small, st.integers(0, 10**6))
-def test_a_plan_without_a_whole_tree_is_worth_nothing(t, seed):
+def test_plan_without_a_tree_has_no_quality(t, seed):
     m = output_fidelity(t)
     rng = np.random.default_rng(seed)
     plan = {i for i in range(len(t.tasks)) if rng.random() < 0.6}
     assert (m.of(plan) > 0) == any(tree <= plan for tree in trees(m))
 
 
-def test_trees_beyond_number_are_counted_exactly_and_listed_one_by_one():
+def test_huge_tree_counts_are_exact_and_listed_lazily():
     names = [f"o{i:02d}" for i in range(40)]
     t = Topology(
         topology="forty full stages",

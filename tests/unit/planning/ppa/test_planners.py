@@ -1,4 +1,4 @@
-"""One conformance suite for all planners, and what each promises beyond it."""
+"""A conformance suite for all planners, and the properties of each."""
 
 from itertools import combinations
 
@@ -65,7 +65,7 @@ def best_of_all_plans(m: Measure, budget: int) -> float:
 class TestEveryPlanner:
     @settings(max_examples=40)
     @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
-    def test_keeps_to_its_budget_and_says_its_true_quality(self, name, t, which, share):
+    def test_plan_keeps_budget_and_reports_true_quality(self, name, t, which, share):
         m = measured(t, which)
         budget = round(share * len(t.tasks))
         plan = planner_of(name).plan(m, budget)
@@ -76,19 +76,19 @@ class TestEveryPlanner:
 
     @settings(max_examples=20)
     @given(t=small, share=st.floats(0, 1))
-    def test_depends_on_nothing_but_its_arguments(self, name, t, share):
+    def test_plan_depends_only_on_arguments(self, name, t, share):
         budget = round(share * len(t.tasks))
         again = Topology.model_validate_json(t.model_dump_json())
         assert planner_of(name).plan(output_fidelity(t), budget) == planner_of(name).plan(output_fidelity(again), budget)
 
     @settings(max_examples=15)
     @given(t=small)
-    def test_replicates_nothing_for_nothing_and_loses_nothing_with_everything(self, name, t):
+    def test_budgets_of_zero_and_all_tasks(self, name, t):
         m = output_fidelity(t)
         assert planner_of(name).plan(m, 0).tasks == ()
         assert planner_of(name).plan(m, len(t.tasks)).quality == pytest.approx(1)
 
-    def test_breaks_ties_by_name(self, name):
+    def test_ties_are_broken_by_name(self, name):
         t = Topology(
             topology="alike",
             operators={
@@ -101,7 +101,7 @@ class TestEveryPlanner:
         assert plan.tasks == ("a/0", "b/0") or name == "greedy" or name not in PLANNERS
 
     @pytest.mark.parametrize("budget", [-1, 4])
-    def test_refuses_a_budget_that_the_topology_cannot_have(self, name, budget):
+    def test_impossible_budget_is_an_error(self, name, budget):
         t = Topology(topology="three", operators={"a": TaskOperator(parallelism=3, rate=1.0)})
         with pytest.raises(
             HoldfastError,
@@ -112,7 +112,7 @@ class TestEveryPlanner:
 
 @settings(max_examples=80)
 @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
-def test_dynamic_programming_agrees_with_trying_every_plan(t, which, share):
+def test_dynamic_agrees_with_exhaustive_search(t, which, share):
     m = measured(t, which)
     budget = round(share * len(t.tasks))
     plan = Dynamic().plan(m, budget)
@@ -122,7 +122,7 @@ def test_dynamic_programming_agrees_with_trying_every_plan(t, which, share):
         assert best_of_all_plans(m, len(plan.tasks) - 1) < plan.quality - 1e-12
 
 
-def test_dynamic_programming_refuses_what_it_cannot_finish():
+def test_dynamic_refuses_large_topologies():
     t = generate(np.random.default_rng(1), ranges=Ranges(operators=(8, 8), parallelism=(9, 10), kind="full"))
     with pytest.raises(HoldfastError, match=r"too large for dynamic programming: it has \d+ MC-trees, more than 2000"):
         Dynamic().plan(output_fidelity(t), 20)
@@ -132,7 +132,7 @@ def test_dynamic_programming_refuses_what_it_cannot_finish():
 
 @settings(max_examples=80)
 @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
-def test_frontier_bounds_the_optimum_and_finds_it_where_it_says_so(t, which, share):
+def test_frontier_bounds_the_optimum(t, which, share):
     m = measured(t, which)
     budget = round(share * len(t.tasks))
     best = best_of_all_plans(m, budget)
@@ -143,7 +143,7 @@ def test_frontier_bounds_the_optimum_and_finds_it_where_it_says_so(t, which, sha
 
 @settings(max_examples=60)
 @given(t=small, which=st.sampled_from(["of", "ic"]), share=st.floats(0, 1))
-def test_frontier_bounds_the_optimum_without_fixing_subformulas_too(t, which, share):
+def test_frontier_bounds_the_optimum_without_fixing_terms(t, which, share):
     m = measured(t, which)
     budget = round(share * len(t.tasks))
     plan = Frontier(evaluations=0).plan(m, budget)
@@ -160,7 +160,7 @@ def test_frontier_is_never_below_structure_aware(t, which, share):
     assert ours.quality >= Greedy().plan(m, budget).quality - 1e-12
 
 
-def test_frontier_proves_nearly_all_of_the_papers_topologies_optimal():
+def test_frontier_proves_most_paper_topologies_optimal():
     plans = [
         Frontier().plan(output_fidelity(t), round(share * len(t.tasks)))
         for kind in ("structured", "full")
@@ -171,7 +171,7 @@ def test_frontier_proves_nearly_all_of_the_papers_topologies_optimal():
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
-def test_structure_aware_is_not_below_greedy_on_structured_topologies(share):
+def test_structure_aware_is_never_below_greedy(share):
     gains, alone = [], []
     for t in corpus(7, 25, ranges=Ranges(kind="structured", zipf=0.1)):
         m, budget = output_fidelity(t), round(share * len(t.tasks))
@@ -184,14 +184,14 @@ def test_structure_aware_is_not_below_greedy_on_structured_topologies(share):
 
 @settings(max_examples=40)
 @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
-def test_structure_aware_is_within_two_percent_of_dynamic_programming(t, which, share):
+def test_structure_aware_is_within_two_percent_of_dynamic(t, which, share):
     m = measured(t, which)
     budget = round(share * len(t.tasks))
     best = Dynamic().plan(m, budget).quality
     assert best - 0.02 <= StructureAware().plan(m, budget).quality <= best + 1e-9
 
 
-def test_an_operator_fed_from_another_unit_is_a_segment_by_itself():
+def test_operator_fed_from_another_unit_is_a_segment():
     t = Topology(
         topology="either",
         operators={
@@ -205,7 +205,7 @@ def test_an_operator_fed_from_another_unit_is_a_segment_by_itself():
     assert found == {("a/0", "c/0"), ("a/1", "c/1"), ("c/0",), ("c/1",)}
 
 
-def test_the_full_planner_is_optimal_where_operators_are_alike():
+def test_full_planner_is_optimal_for_equal_operators():
     t = Topology(
         topology="stages",
         operators={
@@ -218,7 +218,7 @@ def test_the_full_planner_is_optimal_where_operators_are_alike():
         assert Full().plan(m, budget).quality == pytest.approx(best_of_all_plans(m, budget))
 
 
-def test_structured_takes_the_lane_that_carries_most():
+def test_structured_chooses_busiest_lane():
     t = Topology(
         topology="lanes",
         operators={
@@ -230,7 +230,7 @@ def test_structured_takes_the_lane_that_carries_most():
     assert Structured().plan(output_fidelity(t), 5).tasks == ("a/1", "b/1", "c/1")
 
 
-def test_units_end_where_a_merge_meets_a_split_and_before_a_join_of_a_merge():
+def test_units_end_before_split_or_join_of_a_merge():
     merged = Topology(
         topology="figure 3a",
         operators={
@@ -254,7 +254,7 @@ def test_units_end_where_a_merge_meets_a_split_and_before_a_join_of_a_merge():
 
 @settings(max_examples=60)
 @given(t=drawn((1, 8), (1, 6)))
-def test_a_decomposition_has_every_operator_once_and_only_full_edges_between_its_parts(t):
+def test_decomposition_has_full_edges_between_parts(t):
     subs = decompose(t)
     where = {at: i for i, sub in enumerate(subs) for at in sub.operators}
     assert sorted(at for sub in subs for at in sub.operators) == list(range(len(t.order)))
