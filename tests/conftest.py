@@ -1,5 +1,7 @@
-"""One Spark session for all tests that need one, commands as a user gives them, and property tests that try the same examples
-every time."""
+"""Fixtures for all tests: one shared Spark session, and the command line. Property tests try the same examples every time.
+
+The examples of a property test depend on its name, so renaming such a test changes them: run it after a rename.
+"""
 
 import os
 import signal
@@ -20,17 +22,17 @@ settings.register_profile(
 )
 settings.load_profile("holdfast")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script, where Ctrl-C must be heard all the same
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background process, which must still react to Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 YOUNG = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for seconds: what the second compiler would make of the code would not pay. It takes half the CPU."""
+"""Options for a JVM that lives for seconds: the second compiler would not pay off. They halve the CPU time."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture(scope="session", autouse=True)
 def young_jvms() -> Iterator[None]:
-    """Every JVM that a test starts, also through other processes, knows that it will not grow old."""
+    """Give every JVM that a test starts, also through other processes, the options for a short life."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JDK_JAVA_OPTIONS", " ".join([*os.environ.get("JDK_JAVA_OPTIONS", "").split(), YOUNG]))
         yield
@@ -38,7 +40,7 @@ def young_jvms() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(young_jvms: None) -> Iterator[object]:
-    """A real Spark on two cores; every Spark test shares it."""
+    """A real Spark session on two cores, shared by all Spark tests."""
     from holdfast.engine.session import open_session
 
     session = open_session("local[2]", name="holdfast-tests", memory="3g")
@@ -48,7 +50,7 @@ def spark(young_jvms: None) -> Iterator[object]:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -57,7 +59,7 @@ class Ran:
 
 @pytest.fixture
 def holdfast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
-    """Runs `holdfast` with the given words in this process; nothing but SystemExit may come out of it."""
+    """Return a function that runs `holdfast` with arguments in this process. It may raise nothing but SystemExit."""
     from holdfast.cli.main import main
 
     def run(*words: object) -> Ran:
@@ -66,10 +68,10 @@ def holdfast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         code = 0
         try:
             main()
-        except SystemExit as done:
-            code = done.code or 0
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return Ran(code, said.out, said.err)
+        except SystemExit as exit:
+            code = exit.code or 0
+        output = capsys.readouterr()
+        assert "Traceback" not in output.out + output.err
+        return Ran(code, output.out, output.err)
 
     return run

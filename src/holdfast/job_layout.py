@@ -1,7 +1,7 @@
-"""A job taken apart into tasks: what each reads, makes and runs, and how many replicas it has.
+"""Divide a job into tasks: what each reads, produces and runs, and how many replicas it has.
 
-`python -m holdfast.job_layout` reads a job as JSON and prints its layout: the control plane calls it as a process of its own, so
-that an application's file, which is code, is never run inside the orchestrator.
+`python -m holdfast.job_layout` reads a job as JSON and prints its layout. The orchestrator runs it as a separate process,
+because an application's file is code that must not run inside the orchestrator.
 """
 
 import json
@@ -21,7 +21,7 @@ from holdfast.prediction.contract_terms import check_protection, stream_key
 
 
 def layout_of(job: Job) -> Layout:
-    """The tasks of a job, each after those it reads; every error of the application, plan and strategy is told."""
+    """Return the tasks of a job in topological order. Raises HoldfastError for errors of the application, plan or strategy."""
     if job.application is None:
         raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
     assert job.log is not None  # a job with an application has one
@@ -30,12 +30,12 @@ def layout_of(job: Job) -> Layout:
     tasks = [*_sources(graph, job), *_pes(graph, job, app.name)]
     _check_names(job, graph, tasks)
     _check_times(job, graph)
-    wanted = _Replicas(job, app.name, graph, tasks)
-    tasks = [task.model_copy(update={"replicas": wanted.of(task)}) for task in tasks]
+    replicas = _Replicas(job, app.name, graph, tasks)
+    tasks = [task.model_copy(update={"replicas": replicas.of(task)}) for task in tasks]
     for sink in graph.sinks:
         producers = [task for task in tasks if sink.input in task.makes]
         reading = _named(job, sink.input).model_copy(update={"tasks": tuple(range(len(producers))) or (0,)})
-        # A sink is cheap and writes each epoch once, however many replicas it has: it is never what stops a protected output.
+        # A sink is cheap and writes each epoch once with any number of replicas, so it gets as many as the most replicated task.
         copies = max((task.replicas for task in tasks if task.kind != "sink"), default=1)
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
     check_protection(job, tasks, epoch_s=app.epoch_s)
@@ -46,10 +46,10 @@ def layout_of(job: Job) -> Layout:
         "tasks": [task.model_dump(mode="json") for task in tasks],
         "keys": {stream: list(stream_key(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
     }
-    if job.adapt is not None and wanted.plan is not None:
+    if job.adapt is not None and replicas.plan is not None:
         settings["topology"] = topology_of(graph, name=app.name).model_dump(mode="json")
-        settings["planned"] = list(wanted.plan.tasks)
-    return Layout(application=app.name, tasks=tuple(tasks), nodes=wanted.nodes, settings=settings)
+        settings["planned"] = list(replicas.plan.tasks)
+    return Layout(application=app.name, tasks=tuple(tasks), nodes=replicas.nodes, settings=settings)
 
 
 def _sources(graph: Graph, job: Job) -> list[Task]:
@@ -62,10 +62,10 @@ def _sources(graph: Graph, job: Job) -> list[Task]:
 
 
 def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
-    """Raise CompoundError with everything that the job names and its application does not have."""
-    listed, sinks = list(tasks), {sink.name for sink in graph.sinks}
-    pes = {task.pe for task in listed} | sinks
-    parts = pes | {task.name for task in listed}
+    """Raise CompoundError with all names of the job that its application does not have."""
+    all_tasks, sinks = list(tasks), {sink.name for sink in graph.sinks}
+    pes = {task.pe for task in all_tasks} | sinks
+    parts = pes | {task.name for task in all_tasks}
     errors = [
         f"{what} '{name}'; its {kind} are: {_list(known)}"
         for what, kind, given, known in (
@@ -81,7 +81,7 @@ def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
 
 
 def _check_times(job: Job, graph: Graph) -> None:
-    """Raise HoldfastError where one source would be fed by another job and another one by a trace."""
+    """Raise HoldfastError if another job feeds one source and a trace feeds another."""
     own = [source.name for source in graph.sources if source.name not in job.streams]
     if job.streams and own and job.feed.trace is not None:
         raise HoldfastError(
@@ -91,7 +91,7 @@ def _check_times(job: Job, graph: Graph) -> None:
 
 
 def _check_readers(job: Job, tasks: Iterable[Task]) -> None:
-    """Raise HoldfastError where Spark would have to keep its place in an object store that only the log knows how to use."""
+    """Raise HoldfastError if Spark would have to store checkpoints in an object store that only the log can use."""
     read = [task.pe for task in tasks if task.kind == "source" and job.feed.trace is None]
     log = job.log or ""
     if read and job.feed.checkpoints is None and "://" in log and not log.startswith("file://"):
@@ -139,15 +139,15 @@ def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
 
 
 def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
-    """Raise CompoundError where final records are waited for that nobody makes. Sources always make theirs good."""
-    listed = list(tasks)
+    """Raise CompoundError if a task waits for final records that nothing writes. Sources always write theirs."""
+    all_tasks = list(tasks)
     without = {
         stream: task.pe
-        for task in listed
+        for task in all_tasks
         for stream in task.makes
         if task.kind == "operators" and not job.contract_of(task.pe).correction
     }
-    pairs = {(task.pe, reading.stream) for task in listed for reading in task.reads if reading.job is None}
+    pairs = {(task.pe, reading.stream) for task in all_tasks for reading in task.reads if reading.job is None}
     errors = [
         f"'{pe}' has correction and reads '{stream}' of PE '{without[stream]}', which has none: it would wait for corrections that "
         f"never come; let the contract of '{pe}' be without correction too, or that of '{without[stream]}' have it"
@@ -159,7 +159,7 @@ def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
 
 
 def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], number: int) -> Reading:
-    """What one task reads of a stream: the upstream tasks of its group, and of their rows its own share (PPA, section II-A)."""
+    """Return what a task reads of a stream: the upstream tasks of its group, and its share of their rows (PPA, section II-A)."""
     reader = next(operator for operator in operators if stream in operator.inputs)
     upstream = graph.nodes[stream]
     assert not isinstance(upstream, Sink)
@@ -178,7 +178,7 @@ def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], num
 
 
 def _named(job: Job, stream: str) -> Reading:
-    """A stream of this job, or, for a source that another job feeds, that job's stream under the source's name."""
+    """Return the reading of a stream of this job or, for a source that another job feeds, of that job's stream."""
     if stream not in job.streams:
         return Reading(stream=stream)
     other, name = job.streams[stream].split(":", 1)
@@ -186,7 +186,7 @@ def _named(job: Job, stream: str) -> Reading:
 
 
 class _Replicas:
-    """How many replicas each task has, and where: as the job says itself, else as its plan or strategy does, else one."""
+    """The number and nodes of each task's replicas: from the job, otherwise from its plan or strategy, otherwise one."""
 
     def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
         self._job = job
@@ -218,15 +218,15 @@ class _Replicas:
         return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1
 
     def _given(self, task: Task) -> int | None:
-        """What the job says itself."""
+        """Return the number that the job document gives, or None."""
         return self._job.replicas.get(task.name, self._job.replicas.get(task.pe))
 
     def _is_read_once(self, task: Task) -> bool:
-        """Whether the task is a source with a reader: two of them would take turns at the same Spark checkpoint."""
+        """Return whether the task is a source with a reader. Two replicas of it would use the same Spark checkpoint."""
         return task.kind == "source" and self._job.feed.trace is None
 
     def _from_plan(self, plan: PlanDocument, application: str, graph: Graph, tasks: list[Task]) -> set[str]:
-        """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""
+        """Return the tasks that a plan replicates. For fused operators, the task of their PE."""
         _require_same(f"plan '{self._job.plan}'", plan.topology, application)
         sources = {source.name: source.parallelism for source in graph.sources}
         errors = plan.topology_errors({**sources, **{operator.name: operator.parallelism for operator in graph.operators}})
@@ -253,7 +253,7 @@ def _require_same(what: str, got: str, application: str) -> None:
 
 
 def _require_adaptable(job: Job, plan: PlanDocument) -> None:
-    """Raise HoldfastError where plans that follow the rates would be made for something else than the one they replace."""
+    """Raise HoldfastError if adapted plans would have another objective than the plan that they replace."""
     if job.adapt is None or plan.objective == job.adapt.objective:
         return
     if plan.objective in ("of", "ic"):
@@ -272,8 +272,8 @@ def _list(names: Iterable[str]) -> str:
 
 
 def main() -> None:
-    """Read a job, print its layout; a mistake is told on stderr and ends with exit code 2. Its argument is the seconds it has."""
-    signal.alarm(int(sys.argv[1]) + 1)  # who would end it in time may have died meanwhile
+    """Read a job and print its layout. An error goes to stderr and exits with code 2. The argument is the time limit in seconds."""
+    signal.alarm(int(sys.argv[1]) + 1)  # the process that enforces the limit may have died
     try:
         job = check_document(json.load(sys.stdin), Job, thing="job")
         print(layout_of(job).model_dump_json())

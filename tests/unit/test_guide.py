@@ -1,4 +1,4 @@
-"""Guides that can be followed: the package of docs/extend.md, installed as it stands there, and every command that is shown."""
+"""Tests that the docs work: the package of docs/extend.md is installed as shown, and every shown command exists."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ def blocks(language):
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """The package as pip would leave it: modules, and metadata with the entry points of its pyproject.toml."""
+    """Install the package of the guide as pip would: its modules, and metadata with the entry points of its pyproject.toml."""
     for place, code in blocks("python"):
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(code)
@@ -166,7 +166,7 @@ def test_readme_commands_run_in_the_right_folder():
 
 
 def shown_commands():
-    """Every line of a guide that runs holdfast, by the guide's name: the words after it, without what a comment says."""
+    """Yield each holdfast command in the docs: the name of the page, and the words after `holdfast` without a comment."""
     for guide in (GUIDE.parents[1] / "README.md", *sorted(GUIDE.parent.glob("*.md"))):
         text = re.sub(r"\\\n\s*", "", guide.read_text())
         for line in re.findall(r"^ {4,}(?:- )?(?:\w+=\S+ )*(?:ExecStart=\S+/|\S*bin/)?holdfast (.*)$", text, flags=re.MULTILINE):
@@ -187,7 +187,7 @@ def test_commands_in_the_docs_exist_with_their_options(guide, words):
 
 
 def _below(command, word):
-    """The command that a word after another stands for, if it does."""
+    """Return the subcommand of this name, or None."""
     if isinstance(command, click.Group):
         return command.get_command(click.Context(command), word)
     return SUBCOMMANDS.get(word) if command is plan else None

@@ -1,7 +1,6 @@
-"""An application as its author writes it: sources, operators and sinks, recorded and not run.
+"""The class `App`, with which a user defines sources, operators and sinks.
 
-Decorators only record frozen definitions that know the file and line they came from. Errors are collected by
-`App.graph()`, which reports all of them at once.
+Its methods only record frozen definitions with their file and line. `App.graph()` checks them and reports all errors together.
 """
 
 import inspect
@@ -46,10 +45,10 @@ class App:
         parallelism: int = 1,
         reader: Callable[..., Any] | None = None,
     ) -> Source:
-        """Declare a stream from outside; returns it, to be named as an input.
+        """Declare a source and return it. Operators and sinks take it as an input.
 
         `reader` is a function from a SparkSession to a streaming DataFrame (`spark.readStream...`) with the columns of the
-        schema; `seq` and `time` may be left out of it, and are then given in the order and at the time of arrival.
+        schema. It may leave out `seq` and `time`; holdfast then adds them in the order and with the time of arrival.
         """
         source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, origin=_caller())
         self._nodes.append(source)
@@ -67,11 +66,11 @@ class App:
         pe: str | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Operator]:
-        """Record a function as an operator; the decorated name is then the operator, to be named as an input.
+        """Return a decorator that records a function as an operator. The decorated name is then the operator.
 
-        The function takes one DataFrame per input, in order, and the state table if `keep` is one; it returns a DataFrame, and
-        the new state table if it took one. `keep` is one rule for all inputs, or a mapping from an input to its rule.
-        `correlated` says that an output needs rows of every input (a join). Operators with the same `pe` run as one.
+        The function takes one DataFrame per input, in order, and the state table if `keep` is one. It returns a DataFrame, and the
+        new state table if it took one. `keep` is one rule for all inputs, or a mapping from an input to its rule. `correlated`
+        means that an output needs rows of every input (a join). Operators with the same `pe` are fused into one PE.
         """
         names = tuple(_name(stream) for stream in ([inputs] if isinstance(inputs, Stream) else inputs))
         origin = _caller()
@@ -98,16 +97,16 @@ class App:
     def sink(self, name: str, input: Stream, *, writer: Callable[..., Any] | None = None) -> None:
         """Declare that a stream leaves the application here.
 
-        `writer` is called with (rows as a DataFrame, epoch, quality) for what was there in time, and once more with quality
-        'exact' where that was not exact. After a failure it can be called again with the same epoch: it must replace, not add.
+        `writer` is called with (rows as a DataFrame, epoch, quality) for the first output of an epoch, and again with quality
+        'exact' if that was not exact. After a failure it can be called again for the same epoch: it must replace, not add.
         """
         self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
 
     def score(self, sink: str, expression: str, *, affected: int | None = None) -> None:
         """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'.
 
-        `affected` says over how many source tuples, from the fault on, quality is taken; without it, that is estimated from where
-        outputs can differ.
+        `affected` is the number of source tuples, counted from the fault, over which the score is compared. By default it is
+        estimated from where outputs can differ.
         """
         self._scores.append(Score(sink, expression, affected=affected, origin=_caller()))
 
@@ -116,7 +115,7 @@ class App:
         return tuple(self._scores)
 
     def graph(self) -> Graph:
-        """The checked graph of this application; raises ApplicationError with every error found."""
+        """Return the checked graph of this application. Raises ApplicationError with all errors."""
         errors = find_errors(self._nodes)
         sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
         errors += [
@@ -158,13 +157,13 @@ def _per_input(rule: Any, inputs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _origin_of(function: Callable[..., Any], call: Origin) -> Origin:
-    """Where a function is written, if that is in the file that made an operator of it; else the place of that call."""
+    """Return where a function is defined, if that is in the file of the call that made it an operator; otherwise that call."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return Origin(call.file, code.co_firstlineno) if code and code.co_filename == call.file else call
 
 
 def _caller() -> Origin:
-    """Where the user's code called one of App's methods: two frames up."""
+    """Return where the user's code called a method of App: two frames up."""
     frame = inspect.currentframe()
     caller = frame.f_back.f_back if frame and frame.f_back else None
     return Origin(caller.f_code.co_filename, caller.f_lineno) if caller else Origin("?", 0)

@@ -1,4 +1,4 @@
-"""What an application is made of: frozen values that know where they were defined."""
+"""The definitions of an application: frozen values with the file and line where they were defined."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from holdfast.documents.partitioning import Partitioning
 
 @dataclass(frozen=True)
 class Origin:
-    """The place in a user's file where something was defined."""
+    """The file and line of a definition."""
 
     file: str
     line: int
@@ -22,9 +22,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Source:
-    """A stream from outside. Its rows have the columns of `schema` (Spark DDL), among them `seq long`.
+    """A stream that enters the application. Its rows have the columns of `schema` (Spark DDL), among them `seq long`.
 
-    `reader` gives, from a SparkSession, the streaming DataFrame that a running application reads; a trace needs none.
+    `reader` returns, for a SparkSession, the streaming DataFrame that a running application reads. A trace needs none.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Operator:
-    """A function from DataFrames to a DataFrame, and the rows of each input that its future output still depends on."""
+    """A function from DataFrames to a DataFrame, with its keep rules."""
 
     name: str
     inputs: tuple[str, ...]
@@ -75,7 +75,7 @@ class Sink:
 class Score:
     """The output score function (DEBS'11, section 3): an aggregate SQL expression over a sink's rows.
 
-    `affected` is how many source tuples, from the first that is lost, a fault affects; where it is None, that is estimated.
+    `affected` is how many source tuples a fault affects, counted from the first lost one. None means that it is estimated.
     """
 
     sink: str

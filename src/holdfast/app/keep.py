@@ -1,6 +1,6 @@
-"""Which past rows an operator's future output still depends on: its state.
+"""Keep rules: which past rows an operator's future output depends on.
 
-Three kinds of rule, and no rule for a stateless operator. A rule speaks of one input stream, except a state table, which
+There are three kinds of rule. A stateless operator has none. A rule applies to one input stream, except a state table, which
 belongs to the whole operator.
 """
 
@@ -40,7 +40,7 @@ class LastEpochs:
 
 @dataclass(frozen=True)
 class StateTable:
-    """A table that the function takes after its inputs and returns after its output, one row per value of `by`.
+    """A table that the function takes after its inputs and returns after its output, with one row per value of `by`.
 
     `schema` is a Spark DDL string. The table starts empty, and the function sees each input row once.
     """

@@ -1,4 +1,4 @@
-"""The files that an application is made of: its own, and the modules beside it that it imports."""
+"""Find the files of an application: its own file and the user's modules that it imports."""
 
 import ast
 import hashlib
@@ -12,25 +12,24 @@ INSTALLED = ("site-packages", "dist-packages")
 
 
 def own_files(path: Path) -> list[Path]:
-    """The application's file, then every module of the user's own that it imports, directly or not, by name.
+    """Return the application's file, then every module of the user that it imports, directly or not, sorted by name.
 
-    Modules that are installed, Python's own and holdfast's are not among them. Read off the import statements: nothing is
-    run.
+    Installed modules, the standard library and holdfast are left out. Only import statements are read; no code runs.
     """
-    found: dict[str, Path] = {}
-    waiting = [("", path)]
-    while waiting:
-        name, file = waiting.pop()
+    modules: dict[str, Path] = {}
+    pending = [("", path)]
+    while pending:
+        name, file = pending.pop()
         for imported in _imported(file, name):
-            spec = _own_spec(imported) if imported not in found else None
+            spec = _own_spec(imported) if imported not in modules else None
             if spec is not None and spec.origin:
-                found[imported] = Path(spec.origin)
-                waiting.append((imported if spec.submodule_search_locations else imported.rpartition(".")[0], found[imported]))
-    return [path, *(found[name] for name in sorted(found))]
+                modules[imported] = Path(spec.origin)
+                pending.append((imported if spec.submodule_search_locations else imported.rpartition(".")[0], modules[imported]))
+    return [path, *(modules[name] for name in sorted(modules))]
 
 
 def application_hash(path: Path) -> str:
-    """A number that changes with any file that an application is made of."""
+    """Return a hash that changes with any file of the application."""
     digest = hashlib.sha256()
     for file in own_files(path):
         digest.update(file.read_bytes())
@@ -38,7 +37,7 @@ def application_hash(path: Path) -> str:
 
 
 def _imported(file: Path, package: str) -> Iterator[str]:
-    """The names of the modules that a file may import; a name that is no module is no harm. `package` is the one it is in."""
+    """Yield the names of modules that a file in `package` may import. Some of the names may be no modules."""
     try:
         tree = ast.parse(file.read_bytes())
     except SyntaxError:
@@ -55,13 +54,13 @@ def _imported(file: Path, package: str) -> Iterator[str]:
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """A module and the packages that are imported with it."""
+    """Yield a module and the packages that are imported with it."""
     parts = name.split(".") if name else []
     yield from (".".join(parts[: n + 1]) for n in range(len(parts)))
 
 
 def _own_spec(name: str) -> ModuleSpec | None:
-    """Where a module of the user's own is; None for any other. Looks for it as an import would, and imports nothing."""
+    """Return the spec of a module of the user, or None for another module. Searches like an import, but imports nothing."""
     top, *below = name.split(".")
     if top == "holdfast" or top in sys.stdlib_module_names:
         return None

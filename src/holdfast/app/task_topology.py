@@ -1,4 +1,4 @@
-"""The graph of tasks of an application: each operator as its parallel tasks, as the PPA planners see it."""
+"""Derive the task topology of an application for the PPA planners."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,10 +13,10 @@ def topology_of(
     rates: Mapping[str, float] | None = None,
     shares: Mapping[str, Sequence[float]] | None = None,
 ) -> Topology:
-    """The topology of sources and operators with their partitionings.
+    """Return the topology of sources and operators with their partitionings.
 
-    `rates` are tuples per second that leave each source and operator, 1 where none is given; `shares` say how an operator's
-    input, where it is divided by key, falls on its tasks, evenly where none are given.
+    `rates` are the output rates of sources and operators in tuples per second, 1 by default. `shares` are the shares of an
+    operator's tasks in input that is divided by key, equal by default.
 
     >>> from holdfast import App
     >>> app = App("shop")

@@ -1,4 +1,4 @@
-"""What each stream of an application looks like, found by calling its operators on empty DataFrames: no job runs."""
+"""Find the schema of each stream by calling the operators on empty DataFrames. No Spark job runs."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,11 @@ from holdfast.engine.schema import source_schema
 from holdfast.errors import ApplicationError, HoldfastError
 
 Schemas = Mapping[str, StructType]
-"""The columns of each stream, and of each operator's state table under 'state of NAME'."""
+"""The schema of each stream, and of each operator's state table under 'state of NAME'."""
 
 
 def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> dict[str, StructType]:
-    """The schema of every stream; ApplicationError with everything wrong in any operator."""
+    """Return the schema of every stream. Raises ApplicationError with the errors of all operators."""
     schemas, errors = examine(graph, spark)
     if errors:
         raise ApplicationError(f"application '{name}'", errors)
@@ -24,9 +24,9 @@ def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> 
 
 
 def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], list[str]]:
-    """The schemas of the streams that have one, and everything wrong in any source or operator.
+    """Return the schemas of the valid streams, and the errors of all sources and operators.
 
-    An operator whose inputs could not be analysed is passed over: its own errors show once those are mended.
+    An operator whose inputs have errors is skipped. Its own errors appear once those are fixed.
     """
     schemas: dict[str, StructType] = {}
     errors: list[str] = []
@@ -36,24 +36,21 @@ def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], l
         if isinstance(node, Source):
             errors += _analyse_source(node, spark, schemas)
         elif isinstance(node, Operator) and all(stream in schemas for stream in node.inputs):
-            found = _keep_errors(node, schemas) or _analyse_operator(node, spark, schemas)
-            if not found and (node.windowed or windowed.intersection(node.inputs)):
+            node_errors = _keep_errors(node, schemas) or _analyse_operator(node, spark, schemas)
+            if not node_errors and (node.windowed or windowed.intersection(node.inputs)):
                 windowed.add(node_name)
-                found = _epoch_error(node, schemas[node_name])
-            errors += found
+                node_errors = _epoch_error(node, schemas[node_name])
+            errors += node_errors
     return schemas, errors
 
 
 def state_of(operator: str) -> str:
-    """The name under which an operator's state table stands among the schemas."""
+    """Return the key of an operator's state table among the schemas."""
     return f"state of {operator}"
 
 
 def check_score(graph: Graph, spark: SparkSession, schemas: Schemas, *, sink: str, expression: str) -> list[str]:
-    """What is wrong with a score, if anything: it must be one number over a sink's rows.
-
-    A sink whose stream has errors of its own is passed over.
-    """
+    """Return the errors of a score, which must be one number over a sink's rows. A sink whose stream has errors is skipped."""
     node = graph.nodes[sink]
     assert isinstance(node, Sink)
     if node.input not in schemas:
@@ -69,7 +66,7 @@ def check_score(graph: Graph, spark: SparkSession, schemas: Schemas, *, sink: st
 
 
 def empty(spark: SparkSession, schema: StructType) -> DataFrame:
-    """A stream without rows."""
+    """Return a DataFrame without rows."""
     return spark.createDataFrame([], schema)
 
 
@@ -136,6 +133,6 @@ def _epoch_error(operator: Operator, schema: StructType) -> list[str]:
         return []
     why = "keeps epochs" if operator.windowed else "reads a stream whose rows belong to epochs"
     return [
-        f"operator '{operator.name}' ({operator.origin}) {why}, so its output must carry the column 'epoch', "
+        f"operator '{operator.name}' ({operator.origin}) {why}, so its output must have the column 'epoch', "
         f"got {', '.join(schema.names)}"
     ]

@@ -1,4 +1,4 @@
-"""Several frames evaluated by one Spark job."""
+"""Evaluate several DataFrames in one Spark job."""
 
 from collections.abc import Mapping
 from functools import reduce
@@ -13,7 +13,7 @@ from holdfast.engine.schema import quoted
 
 
 class Together:
-    """Frames as one: their union, each with columns of its own."""
+    """Several DataFrames as one: their union, in which each has its own columns."""
 
     def __init__(self, frames: Mapping[str, DataFrame], *, parts: int | None = None) -> None:
         self._names = list(frames)
@@ -27,18 +27,18 @@ class Together:
             self.frame = self.frame.coalesce(parts)
 
     def collected(self) -> dict[str, pa.Table]:
-        """The rows of each frame."""
+        """Run the job and return the rows of each DataFrame."""
         if self.frame is None:
             return {}
         table = self.frame.toArrow()
         if len(self._names) == 1:
             return {self._names[0]: table}
-        done = {}
+        tables = {}
         for mine, name in enumerate(self._names):
             rows = table.filter(pc.equal(table["part"], mine))
             own = [(f"c{number}_{place}", field.name) for number, place, field in self._columns if number == mine]
-            done[name] = rows.select([column for column, _ in own]).rename_columns([field for _, field in own])
-        return done
+            tables[name] = rows.select([column for column, _ in own]).rename_columns([field for _, field in own])
+        return tables
 
     def _united(self, frames: list[DataFrame]) -> DataFrame:
         if len(frames) == 1:
@@ -57,7 +57,7 @@ class Together:
 
 
 def _type(field: StructField) -> DataType:
-    """Its type, in which anything may be null: see `arrow_schema`."""
+    """Return the field's type with everything nullable; see `arrow_schema`."""
     return StructType([field]).toNullable()[0].dataType
 
 
@@ -67,5 +67,5 @@ def _column(field: StructField) -> Column:
 
 
 def collect_together(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
-    """The rows of several frames, by one Spark job."""
+    """Return the rows of several DataFrames, computed by one Spark job."""
     return Together(frames).collected()

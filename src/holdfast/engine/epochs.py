@@ -1,4 +1,4 @@
-"""How a stream is cut into epochs. A row's epoch follows from the row alone, so every source, replica and restart agrees on it."""
+"""Cut streams into epochs. A row's epoch follows from the row alone, so all sources, replicas and restarts agree on it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError, TraceError
 
 @dataclass(frozen=True)
 class ByTime:
-    """Epochs of a fixed length in time, counted from 1970, by a source's `time` column."""
+    """Epochs of a fixed duration, counted from 1970 by the source's `time` column."""
 
     seconds: float
 
@@ -21,7 +21,7 @@ class ByTime:
         if not self.seconds > 0:
             raise HoldfastError(f"an epoch must last more than 0 seconds, got {self.seconds}")
         if isinf(self.seconds):
-            raise HoldfastError(f"an epoch must end some time, got {self.seconds} seconds")
+            raise HoldfastError(f"an epoch must have a finite length, got {self.seconds} seconds")
         if round(self.seconds * 1e6) < 1:
             raise HoldfastError(f"an epoch must last at least a microsecond, got {self.seconds} s")
 
@@ -31,7 +31,7 @@ class ByTime:
 
 @dataclass(frozen=True)
 class ByCount:
-    """Epochs of a fixed number of seqs, for sources without a time."""
+    """Epochs of a fixed number of seqs, for sources without a `time` column."""
 
     rows: int
 
@@ -45,7 +45,7 @@ class ByCount:
 
 @dataclass(frozen=True)
 class ByBounds:
-    """Epochs that end at the given seqs: epoch 0 ends with the first of them, and one more epoch takes what follows the last."""
+    """Epochs that end at the given seqs: epoch 0 ends with the first of them. One more epoch holds the rows after the last."""
 
     bounds: tuple[int, ...]
 
@@ -65,8 +65,8 @@ Cut = ByTime | ByCount | ByBounds
 
 @dataclass(frozen=True)
 class Span:
-    """A run of epochs to be processed together: `first` to `last`, both included; the rows before them end at seq `after`
-    and their own rows end at seq `until`."""
+    """Consecutive epochs that are processed together: `first` to `last`, inclusive. Their rows have seqs above `after` and up to
+    `until`."""
 
     first: int
     last: int
@@ -79,7 +79,7 @@ class Span:
 
 
 def with_epochs(sources: Mapping[str, DataFrame], cut: Cut) -> dict[str, DataFrame]:
-    """The sources with each row's epoch beside it."""
+    """Return the sources with a column `epoch`."""
     for name, rows in sources.items():
         if isinstance(cut, ByTime) and "time" not in rows.columns:
             raise TraceError(
@@ -89,14 +89,14 @@ def with_epochs(sources: Mapping[str, DataFrame], cut: Cut) -> dict[str, DataFra
     return {name: rows.withColumn("epoch", cut.column()) for name, rows in sources.items()}
 
 
-MOST_EPOCHS = 10_000_000
+MAX_EPOCHS = 10_000_000
 
 
 def spans_of(sources: Mapping[str, DataFrame], *, lull: int | None = None) -> Sequence[Span]:
-    """One span per epoch, from the first epoch that has a row to the last, those without rows included.
+    """Return one span per epoch, from the first epoch that has rows to the last, including those without rows.
 
-    With `lull` only so many epochs without rows are listed after one with rows: as many as can still have output. Raises
-    TraceError where seq and epoch disagree: a row of a later epoch with a smaller seq.
+    With `lull`, at most that many empty epochs are listed after one with rows: as many as can still have output. Raises
+    TraceError if a row of a later epoch has a smaller seq.
     """
     parts = [rows.groupBy("epoch").agg(F.min("seq").alias("low"), F.max("seq").alias("high")) for rows in sources.values()]
     merged = parts[0]
@@ -115,18 +115,18 @@ def spans_of(sources: Mapping[str, DataFrame], *, lull: int | None = None) -> Se
             )
         start = last + 1 if spans else epoch
         after = after if spans else low - 1
-        quiet = epoch if lull is None else min(epoch, start + lull)
-        if len(spans) + quiet - start > MOST_EPOCHS:
+        empty_until = epoch if lull is None else min(epoch, start + lull)
+        if len(spans) + empty_until - start > MAX_EPOCHS:
             raise TraceError(
-                f"the trace would be cut into more than {MOST_EPOCHS:,} epochs: there is nothing between epoch {start - 1} and "
-                f"epoch {epoch}; look for rows with a wrong time or seq there, or cut longer epochs"
+                f"the trace would be cut into more than {MAX_EPOCHS:,} epochs: there is nothing between epoch {start - 1} and "
+                f"epoch {epoch}; look for rows with a wrong time or seq there, or use longer epochs"
             )
-        spans += [Span(empty, empty, after, after) for empty in range(start, quiet)]
+        spans += [Span(empty, empty, after, after) for empty in range(start, empty_until)]
         spans.append(Span(epoch, epoch, after, high))
         after, last = high, epoch
     return spans
 
 
 def join_spans(spans: Sequence[Span]) -> Span:
-    """Consecutive spans as one, to be run as one Spark job."""
+    """Return consecutive spans as one span, which one Spark job processes."""
     return Span(spans[0].first, spans[-1].last, spans[0].after, spans[-1].until)

@@ -1,4 +1,4 @@
-"""The first law: a whole trace as one plan gives, row for row, what the same trace gives epoch by epoch."""
+"""Check the first law: processing a whole trace as one plan and epoch by epoch give the same rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ from holdfast.engine.row_comparison import Difference, first_difference
 from holdfast.engine.whole_trace import run_batch
 
 EVERYTHING = 1 << 40
-"""More rows than any key has: to ask whether an operator would obey if it kept all of its past."""
+"""More rows than any key has, to test whether an operator would obey the law if it kept all past rows."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """An operator whose output depends on how the stream is cut, with the first row that shows it and what to do."""
+    """An operator whose output depends on the epochs, with the first row that differs and advice."""
 
     operator: Operator
     epoch: int
@@ -32,15 +32,16 @@ class Broken:
 
     def __str__(self) -> str:
         name, seq = self.operator.name, self.difference.seq
+        whole, by_epoch = _format_row(self.difference.left), _format_row(self.difference.right)
         return (
             f"operator '{name}' ({self.operator.origin}) breaks the first law at seq {seq}, in epoch {self.epoch}: over the whole "
-            f"trace it gives {_shown(self.difference.left)}, epoch by epoch {_shown(self.difference.right)}; {self.advice}"
+            f"trace it gives {whole}, epoch by epoch {by_epoch}; {self.advice}"
         )
 
 
 @dataclass(frozen=True)
 class Strayed:
-    """An operator that makes in one epoch a row that belongs to another."""
+    """An operator that produces a row of another epoch."""
 
     operator: Operator
     epoch: int
@@ -49,12 +50,12 @@ class Strayed:
     def __str__(self) -> str:
         mark = "epoch" if "epoch" in self.row else "seq"
         return (
-            f"operator '{self.operator.name}' ({self.operator.origin}) makes in epoch {self.epoch} a row of another: "
-            f"{_shown(self.row)}; a row must carry the {mark} of the tuple that triggered it"
+            f"operator '{self.operator.name}' ({self.operator.origin}) produces in epoch {self.epoch} a row of another epoch: "
+            f"{_format_row(self.row)}; a row must carry the {mark} of the tuple that triggered it"
         )
 
 
-def _shown(row: Mapping[str, object] | None) -> str:
+def _format_row(row: Mapping[str, object] | None) -> str:
     return "no such row" if row is None else ", ".join(f"{name}={value!r}" for name, value in row.items())
 
 
@@ -66,27 +67,27 @@ def broken_operators(
     *,
     progress: Callable[[str], None] = lambda operator: None,
 ) -> list[Broken | Strayed]:
-    """The operators that break the first law over these sources and this cut, each judged on correct inputs."""
+    """Return the operators that break the first law for these sources and epochs. Each is checked on correct inputs."""
     schemas = analyse(graph, spark)
     frames = run_batch(graph, sources, epochs=(spans[0].first, spans[-1].last))
     with running(graph, "the whole-trace run"):
         whole = collect_together(frames)
-    found: list[Broken | Strayed] = []
+    broken: list[Broken | Strayed] = []
     for operator in graph.operators:
         progress(operator.name)
         trial = _Trial(spark, graph, schemas, operator, whole, spans)
         verdict = trial.verdict()
         if isinstance(verdict, Difference):
             advice = _advice(operator, trial.holds_with)
-            found.append(Broken(operator, _epoch_of(verdict, spans), verdict, advice))
+            broken.append(Broken(operator, _epoch_of(verdict, spans), verdict, advice))
         elif verdict:
-            found.append(verdict)
-    return found
+            broken.append(verdict)
+    return broken
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """One operator, run epoch by epoch on the streams that the whole-trace run has."""
+    """Runs one operator epoch by epoch on the streams of the whole-trace run."""
 
     spark: SparkSession
     graph: Graph
@@ -99,22 +100,22 @@ class _Trial:
         name, parts = self.operator.name, []
         pe = Pe(self.spark, self.graph, [name], self.schemas)
         for span in self.spans:
-            made = pe.run({stream: rows_of(self.whole[stream], span) for stream in self.operator.inputs}, span)[name]
-            strayed = made.filter(pc.invert(_inside(made, span)))
+            rows = pe.run({stream: rows_of(self.whole[stream], span) for stream in self.operator.inputs}, span)[name]
+            strayed = rows.filter(pc.invert(_inside(rows, span)))
             if strayed.num_rows:
                 return Strayed(self.operator, span.last, strayed.slice(0, 1).to_pylist()[0])
-            parts.append(made.cast(self.whole[name].schema))
+            parts.append(rows.cast(self.whole[name].schema))
         return first_difference(self.whole[name], pa.concat_tables(parts))
 
     def holds_with(self, keep: Mapping[str, Keep]) -> bool:
-        """Whether the operator would obey with other rules."""
+        """Return whether the operator would obey the law with other keep rules."""
         changed = replace(self.operator, keep=dict(keep))
         altered = Graph({**self.graph.nodes, changed.name: changed}, self.graph.order)
         return replace(self, graph=altered, operator=changed).verdict() is None
 
 
 def rows_of(table: pa.Table, span: Span) -> pa.Table:
-    """The rows of a stream that belong to a span."""
+    """Return the rows of a stream that belong to a span."""
     return table.filter(_inside(table, span))
 
 
@@ -131,13 +132,13 @@ def _epoch_of(difference: Difference, spans: Sequence[Span]) -> int:
 
 
 def _advice(operator: Operator, holds_with: Callable[[Mapping[str, Keep]], bool]) -> str:
-    """What to do, found by trying other rules on the same rows."""
+    """Return what to do, by trying other keep rules on the same rows."""
     if operator.state is not None:
-        return "its state table must carry everything that the output depends on, and each row may be counted once"
+        return "its state table must contain everything that the output depends on, and each row must be counted once"
     everything: dict[str, Keep] = dict.fromkeys(operator.inputs, LastRows(EVERYTHING, ()))
     if not holds_with(everything):
-        return "keeping more would not help: it looks ahead, or it depends on the order or division of rows"
-    said = []
+        return "keeping more rows would not help: it looks ahead, or it depends on the order or partitioning of rows"
+    advice = []
     for stream in operator.inputs:
         rule = operator.keep.get(stream)
         others = {other: kept for other, kept in everything.items() if other != stream}
@@ -145,12 +146,12 @@ def _advice(operator: Operator, holds_with: Callable[[Mapping[str, Keep]], bool]
             continue
         of = f" of '{stream}'" if len(operator.inputs) > 1 else ""
         if rule is None:
-            said.append(f"it looks back at earlier rows{of} but keeps none: give it a keep rule")
+            advice.append(f"it looks back at earlier rows{of} but keeps none: give it a keep rule")
         elif wider := _enough(rule, partial(_holds_beside, others, stream, holds_with)):
-            said.append(f"it looks further back than {rule} keeps{of}: {wider} would do on this sample")
+            advice.append(f"it looks further back than {rule} keeps{of}: {wider} would do on this sample")
         else:
-            said.append(f"it looks further back than {rule} keeps{of}, by far: keep more rows, or use a state table")
-    return "; ".join(said) or "it keeps too little of its inputs: keep more of each"
+            advice.append(f"it looks further back than {rule} keeps{of}, by far: keep more rows, or use a state table")
+    return "; ".join(advice) or "it keeps too little of its inputs: keep more of each"
 
 
 def _holds_beside(others: Mapping[str, Keep], stream: str, holds_with: Callable[[Mapping[str, Keep]], bool], rule: Keep) -> bool:
@@ -158,7 +159,7 @@ def _holds_beside(others: Mapping[str, Keep], stream: str, holds_with: Callable[
 
 
 def _enough(rule: Keep, holds: Callable[[Keep], bool]) -> Keep | None:
-    """The shortest rule of the same kind that holds, up to sixteen times as long."""
+    """Return the shortest rule of the same kind with which the law holds, up to sixteen times as long; None if there is none."""
     reach = next((rule.n * times for times in (2, 4, 8, 16) if holds(replace(rule, n=rule.n * times))), None)
     if reach is None:
         return None

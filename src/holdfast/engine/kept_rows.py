@@ -1,4 +1,4 @@
-"""Kept rows: what an operator's rule lets it forget. Arrow tables in, Arrow tables out, no Spark."""
+"""Select the rows that an operator keeps under its rule. Works on Arrow tables, without Spark."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ Kept = dict[str, pa.Table]
 
 
 def still_needed(rows: pa.Table, rule: Keep, span: Span) -> pa.Table:
-    """The rows of an input, kept and new, that epochs after the span still depend on.
+    """Return the rows of an input, kept and new, that epochs after the span still depend on.
 
     >>> from holdfast.app import last_rows
     >>> trades = pa.table({"seq": [1, 2, 3, 4], "ticker": ["A", "B", "A", "A"]})
@@ -25,7 +25,7 @@ def still_needed(rows: pa.Table, rule: Keep, span: Span) -> pa.Table:
 
 
 def newest(rows: pa.Table, span: Span) -> pa.Table:
-    """What a span adds to a stream: by the row's epoch where it has one, else by its seq."""
+    """Return the rows that a span adds to a stream, selected by epoch if there is that column, otherwise by seq."""
     if "epoch" in rows.column_names:
         inside = pc.and_(pc.greater_equal(rows["epoch"], span.first), pc.less_equal(rows["epoch"], span.last))
         return rows.filter(inside)
@@ -33,7 +33,7 @@ def newest(rows: pa.Table, span: Span) -> pa.Table:
 
 
 def _ages(rows: pa.Table, by: tuple[str, ...]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """For each row how many rows of its key, itself included, are at least as new; rows of one seq are of one age."""
+    """Return for each row how many rows of its key are newer, plus 1. Rows with the same seq have the same age."""
     count = rows.num_rows
     if count == 0:
         return np.zeros(0, np.int64)
@@ -51,11 +51,11 @@ def _ages(rows: pa.Table, by: tuple[str, ...]) -> "np.ndarray[tuple[int], np.dty
 
 
 def _codes(rows: pa.Table, by: tuple[str, ...]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    """A number per row that is the same where the key columns are."""
+    """Return a number per row. Rows have the same number if their key columns are equal."""
     codes = np.zeros(rows.num_rows, np.int64)
     for name in by:
         column = rows[name]
-        if pa.types.is_nested(column.type):  # Arrow encodes no nested values
+        if pa.types.is_nested(column.type):  # Arrow cannot encode nested values
             column = pa.chunked_array(
                 [pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())]
             )

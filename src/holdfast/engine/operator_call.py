@@ -1,4 +1,4 @@
-"""Calling a user's operator, and telling the user what went wrong in it."""
+"""Call a user's operator and turn what goes wrong in it into an error that names the operator."""
 
 import inspect
 import re
@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, OperatorError
 
 
 def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None) -> tuple[DataFrame, DataFrame | None]:
-    """The operator's output, and its new state table if it takes one; OperatorError if the function does not do its part."""
+    """Return the operator's output, and its new state table if it has one. Raises OperatorError if the function fails."""
     who = f"operator '{operator.name}' ({operator.origin})"
     try:
         with redirect_stdout(sys.stderr):  # stdout belongs to the command's result
@@ -43,13 +43,13 @@ def _stream(who: str, result: object) -> DataFrame:
     if not isinstance(result, DataFrame):
         raise OperatorError(f"{who} must return a DataFrame, got {_kind(result)}")
     fields = {field.name: field.dataType for field in result.schema}
-    doubled = sorted((name, times) for name, times in Counter(map(str.lower, result.columns)).items() if times > 1)
-    if doubled:
-        name, times = doubled[0]
+    duplicates = sorted((name, times) for name, times in Counter(map(str.lower, result.columns)).items() if times > 1)
+    if duplicates:
+        name, times = duplicates[0]
         raise OperatorError(f"{who} returns column '{name}' {times} times; select the one you mean")
     if "seq" not in fields:
         raise OperatorError(
-            f"{who} returns no column 'seq'; every tuple carries the seq of the tuple that triggered it, got {', '.join(fields)}"
+            f"{who} returns no column 'seq'; every tuple must have the seq of the tuple that triggered it, got {', '.join(fields)}"
         )
     for name in ("seq", "epoch"):
         if name in fields and not isinstance(fields[name], LongType):
@@ -58,32 +58,34 @@ def _stream(who: str, result: object) -> DataFrame:
 
 
 def require_places(operator: Operator, rows: pa.Table) -> None:
-    """Raise OperatorError where an operator has made rows that belong to no epoch, because their seq or epoch is null."""
+    """Raise OperatorError if rows of an operator belong to no epoch, because their seq or epoch is null."""
     for name in ("seq", "epoch"):
         count = rows[name].null_count if name in rows.column_names else 0
         if count:
             who = f"operator '{operator.name}' ({operator.origin})"
-            said = f"makes {count} of {rows.num_rows} rows whose {name} is null"
-            raise OperatorError(f"{who} {said}; every row must carry the {name} of the tuple that triggered it")
+            text = f"produces {count} of {rows.num_rows} rows whose {name} is null"
+            raise OperatorError(f"{who} {text}; every row must have the {name} of the tuple that triggered it")
 
 
 def require_caused(operator: Operator, rows: pa.Table, span: Span) -> None:
-    """Raise OperatorError where an operator has made rows whose seq is past all that it has read: no tuple can have triggered them,
-    and whoever looks for the rows of an epoch by their seq would not find them."""
+    """Raise OperatorError if rows of an operator have a seq above all that it has read.
+
+    No tuple can have triggered them, and a reader that selects the rows of an epoch by seq would not find them.
+    """
     if "epoch" in rows.column_names or not rows.num_rows:
         return
     last = pc.max(rows["seq"]).as_py()
     if last > span.until:
         who = f"operator '{operator.name}' ({operator.origin})"
-        said = f"makes a row with seq {last}, and its input goes to seq {span.until}"
-        raise OperatorError(f"{who} {said}; every row must carry the seq of the tuple that triggered it")
+        text = f"produces a row with seq {last}, but its input ends at seq {span.until}"
+        raise OperatorError(f"{who} {text}; every row must have the seq of the tuple that triggered it")
 
 
 def _same_columns(who: str, after: DataFrame, before: DataFrame) -> DataFrame:
-    wanted = {field.name: field.dataType.simpleString() for field in before.schema}
+    expected = {field.name: field.dataType.simpleString() for field in before.schema}
     got = {field.name: field.dataType.simpleString() for field in after.schema}
-    if wanted != got:
-        raise OperatorError(f"{who} must return its state table with the columns {_columns(wanted)}, got {_columns(got)}")
+    if expected != got:
+        raise OperatorError(f"{who} must return its state table with the columns {_columns(expected)}, got {_columns(got)}")
     return after.select(*before.columns)
 
 
@@ -96,11 +98,11 @@ def _kind(value: object) -> str:
 
 
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
-"""What Spark raises: PySpark translates only some of the JVM's exceptions."""
+"""The exceptions of Spark. PySpark translates only some of the JVM's exceptions."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without the plans and stacks that Spark puts under it."""
+    """Return the message of an error without the plan and stack trace that Spark appends."""
     return _first_line(str(error)) or type(error).__name__
 
 
@@ -108,16 +110,16 @@ def _first_line(text: str) -> str:
     lines = text.strip().splitlines()
     if lines and lines[0].startswith("An error occurred while calling"):  # an exception of the JVM that PySpark did not translate
         causes = [line.strip() for line in lines[1:] if line.startswith((": ", "Caused by: "))]
-        said = [re.sub(r"^(?:: |Caused by: )[\w.$]+(?:: )?", "", cause) for cause in causes]
-        return next((each.split(" SQLSTATE:")[0].strip() for each in said if each and "awaitResult" not in each), lines[0])
+        texts = [re.sub(r"^(?:: |Caused by: )[\w.$]+(?:: )?", "", cause) for cause in causes]
+        return next((text.split(" SQLSTATE:")[0].strip() for text in texts if text and "awaitResult" not in text), lines[0])
     return lines[0].split(" SQLSTATE:")[0].strip() if lines else ""
 
 
 @contextmanager
 def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> Iterator[None]:
-    """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told.
+    """Turn an exception of Spark while a job runs into an OperatorError that names the operator at fault, if that is known.
 
-    `part` are the operators that ran, and nothing beside them: a single one is at fault wherever it failed.
+    `part` lists the only operators that ran. If it is a single one, that operator is at fault.
     """
     try:
         yield
@@ -127,7 +129,7 @@ def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> It
 
 
 def _cause(text: str) -> str:
-    """The line that says what happened: the last line of a Python traceback if there is one, else the first line."""
+    """Return the line that states the cause: the last line of a Python traceback if there is one, otherwise the first line."""
     traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)(?P<said>[^\n]*)", text, re.DOTALL)
     said = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
     if traceback and said:
@@ -147,7 +149,7 @@ def _blamed(graph: Graph, text: str, *, alone: Operator | None) -> str:
             if file == function.__code__.co_filename and first <= int(line) < first + len(lines):
                 return f" in operator '{operator.name}' ({Origin(file, int(line))})"
     files = {inspect.unwrap(operator.function).__code__.co_filename for operator in graph.operators}
-    beside = [Origin(file, int(line)) for file, line in places if file in files]  # a function that operators share
+    shared = [Origin(file, int(line)) for file, line in places if file in files]  # in a function that operators share
     if alone is not None:
-        return f" in operator '{alone.name}' ({beside[-1] if beside else alone.origin})"
-    return f" at {beside[-1]}" if beside else ""
+        return f" in operator '{alone.name}' ({shared[-1] if shared else alone.origin})"
+    return f" at {shared[-1]}" if shared else ""

@@ -1,4 +1,4 @@
-"""A processing element: fused operators that run epoch by epoch on the rows they keep and the rows that are new."""
+"""Run a processing element: fused operators that process epoch by epoch the rows they keep and the new rows."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -15,17 +15,17 @@ from holdfast.engine.schema import arrow_schema
 from holdfast.engine.spark_jobs import Jobs
 
 SMALL = 50_000
-"""Rows up to which one task is faster than several: up to this, nothing is shuffled and no code is compiled per query."""
+"""Up to this many rows, one task is faster than several: nothing is shuffled, and no code is compiled per query."""
 SMALL_BYTES = 32 * 2**20
-"""What those rows may be in all: they go to one task."""
+"""The largest total size of those rows, because they go to one task."""
 
 
 class Pe:
     """A part of the graph with the rows it keeps.
 
-    `run` processes a span of epochs as one Spark job, or as two where a join's output is kept within. Its output is what the
-    whole-trace run has for those epochs: the first law. Kept rows change only when all has succeeded, so a failed epoch can be run
-    again.
+    `run` processes a span of epochs in one Spark job, or in two if an operator of the PE keeps the output of a join. By the first
+    law, its output equals that of the whole-trace run for those epochs. Kept rows change only after everything has succeeded, so
+    a failed epoch can run again.
     """
 
     def __init__(self, spark: SparkSession, graph: Graph, part: Iterable[str], schemas: Schemas) -> None:
@@ -38,41 +38,41 @@ class Pe:
         self._small = Jobs(small_session(spark), graph, self.part, schemas, parts=1)
 
     def run(self, new: Mapping[str, pa.Table], span: Span) -> dict[str, pa.Table]:
-        """The rows that the span adds to each stream that leaves this PE."""
+        """Return the rows that the span adds to each output stream of this PE."""
         tables = [*new.values(), *self.kept.values()]
         small = sum(table.num_rows for table in tables) <= SMALL and sum(table.nbytes for table in tables) <= SMALL_BYTES
         jobs = self._small if small else self._large
         with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
-            done, arrived = jobs.run(new, self.kept, span)
+            tables_of, arrived = jobs.run(new, self.kept, span)
         for name in self.makes:
-            require_places(self._graph.operator(name), done[name])
-        self.kept = self._remember(done, arrived, span)
-        return {name: self._added(done, name, span) for name in self.makes}
+            require_places(self._graph.operator(name), tables_of[name])
+        self.kept = self._remember(tables_of, arrived, span)
+        return {name: self._added(tables_of, name, span) for name in self.makes}
 
     @cached_property
     def _large(self) -> Jobs:
-        """Jobs in a session of its own too: other PEs run the same operators, and what these call by a name is to be theirs."""
+        """Jobs for many rows. They have their own session, so that views of the same name in other PEs do not collide."""
         parts = max(2, self._spark.sparkContext.defaultParallelism)
         return Jobs(self._spark.newSession(), self._graph, self.part, self._schemas, parts=parts)
 
-    def _remember(self, done: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
-        kept = {label: done[label] for label in done if label.startswith("state of ")}
+    def _remember(self, tables: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
+        kept = {label: tables[label] for label in tables if label.startswith("state of ")}
         for label, stream in arrived.items():
             reader = self._graph.operator(label.removeprefix(f"{stream} kept by "))
             schema = arrow_schema(self._schemas[stream])
             before = self.kept.get(label, schema.empty_table())
-            rows = pa.concat_tables([each.cast(schema) for each in (before, self._added(done, stream, span))])
+            rows = pa.concat_tables([rows.cast(schema) for rows in (before, self._added(tables, stream, span))])
             kept[label] = still_needed(rows, reader.keep[stream], span)
         return kept
 
-    def _added(self, done: Mapping[str, pa.Table], stream: str, span: Span) -> pa.Table:
-        """The rows of a stream that are of the span: an operator's output also answers for the rows it kept."""
+    def _added(self, tables: Mapping[str, pa.Table], stream: str, span: Span) -> pa.Table:
+        """Return the rows of a stream that belong to the span. An operator's output also contains rows for its kept input."""
         kept = stream in self.part and self._graph.operator(stream).keep
-        return newest(done[stream], span) if kept else done[stream]
+        return newest(tables[stream], span) if kept else tables[stream]
 
 
 def small_session(spark: SparkSession) -> SparkSession:
-    """A session of the same Spark for jobs of a few thousand rows, where planning and compiling would outlast the work."""
+    """Return a session for jobs of a few thousand rows, in which planning and compiling would take longer than the work."""
     session = spark.newSession()
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.adaptive.enabled", "false")

@@ -1,4 +1,4 @@
-"""Whether a plan gives, run again, what a plan built anew would give."""
+"""Decide whether a Spark plan can be reused: run again on other rows, it must give what a new plan would give."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -45,12 +45,12 @@ RECOMPUTED = {
     "WindowGroupLimit",
     "WindowInPandas",
 }
-"""Spark's operators that compute all they give from what they read, each time. An exchange, a broadcast, a cache and a subquery
-hold on to what they made the first time."""
+"""Operators of Spark that compute their output from their input every time. An exchange, a broadcast, a cache and a subquery
+keep their first result."""
 
 
 class Watch:
-    """Tells whether this thread ran jobs within it: a plan that was built meanwhile may hang on the rows of that moment."""
+    """Detects Spark jobs that this thread runs inside the context. A plan built meanwhile may depend on the rows of that moment."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context, self._tag = context, f"holdfast-{uuid4().hex}"
@@ -62,17 +62,17 @@ class Watch:
         self._context.removeJobTag(self._tag)
 
     def saw_jobs(self) -> bool:
-        """Whether there were any; also where Spark has so much to tell that it cannot be known soon."""
+        """Return whether there were jobs. Also true if Spark is too busy to answer within ten seconds."""
         jvm: Any = self._context._jsc.sc()
         try:
             jvm.listenerBus().waitUntilEmpty()
-        except Py4JJavaError:  # a TimeoutException, after ten seconds
+        except Py4JJavaError:  # a TimeoutException
             return True
         return len(jvm.statusTracker().getJobIdsForTag(self._tag)) > 0
 
 
 def repeatable(frame: DataFrame, leaves: Collection[int]) -> bool:
-    """Whether a frame depends on nothing but the rows of its leaves, named by their RDDs, whenever it is evaluated."""
+    """Return whether a DataFrame depends only on the rows of its leaves, which are identified by their RDDs."""
     context = frame.sparkSession.sparkContext
     execution: Any = frame._jdf.queryExecution()
     clock = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()  # type: ignore[union-attr]  # py4j
@@ -89,8 +89,10 @@ def _recomputed(node: Any, leaves: Collection[int]) -> bool:
 
 
 def _shuffles(rdd: Any) -> bool:
-    """Whether rows are exchanged on the way to an RDD: some operators do so without an exchange in the plan where what they read
-    has several partitions, and Spark finds the files of a shuffle again."""
+    """Return whether the lineage of an RDD contains a shuffle, whose files Spark would reuse.
+
+    Some operators shuffle an input of several partitions although the plan shows no exchange.
+    """
     dependencies = rdd.dependencies()
     for place in range(dependencies.size()):
         dependency = dependencies.apply(place)

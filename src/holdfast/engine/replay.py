@@ -1,4 +1,4 @@
-"""Running a recorded trace through an application, whole or epoch by epoch, and saying what came out."""
+"""Replay a recorded trace through an application, as a whole or epoch by epoch, and measure the output."""
 
 import statistics
 import tempfile
@@ -25,12 +25,12 @@ from holdfast.engine.whole_trace import run_batch
 from holdfast.errors import HoldfastError, TraceError
 
 READ_ROWS = 200_000
-"""How many rows of the trace are read ahead in an epoch-by-epoch run: with the kept rows, what bounds its memory."""
+"""How many rows of the trace an epoch-by-epoch run reads ahead. Together with the kept rows, this bounds its memory."""
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay gave: rows and score of every sink, and how long it took."""
+    """The result of a replay: rows and score of every sink, and how long it took."""
 
     application: str
     events: int
@@ -48,7 +48,7 @@ class Replayed:
 
 
 def replay_whole(spark: SparkSession, app: App, sources: Mapping[str, DataFrame], *, cut: Cut, out: Path | None = None) -> Replayed:
-    """Run the whole trace as one plan. Nothing is collected but the counts and scores: the driver's memory does not grow."""
+    """Run the whole trace as one plan. Only counts and scores are collected, so the driver's memory does not grow."""
     graph = app.graph()
     check_scores(spark, app, graph)
     events = count_events(sources)
@@ -59,10 +59,10 @@ def replay_whole(spark: SparkSession, app: App, sources: Mapping[str, DataFrame]
         if out:
             for sink in graph.sinks:
                 frames[sink.input].write.parquet(str(out / f"{sink.name}.parquet"))
-            found = measure_sinks(app, graph, {s.name: spark.read.parquet(str(out / f"{s.name}.parquet")) for s in graph.sinks})
+            measured = measure_sinks(app, graph, {s.name: spark.read.parquet(str(out / f"{s.name}.parquet")) for s in graph.sinks})
         else:
-            found = measure_sinks(app, graph, {sink.name: frames[sink.input] for sink in graph.sinks})
-    return Replayed(app.name, events, *found, seconds=time.perf_counter() - started)
+            measured = measure_sinks(app, graph, {sink.name: frames[sink.input] for sink in graph.sinks})
+    return Replayed(app.name, events, *measured, seconds=time.perf_counter() - started)
 
 
 def replay_by_epoch(
@@ -76,7 +76,7 @@ def replay_by_epoch(
     out: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Replayed:
-    """Run the trace one epoch after another; `fused` runs the whole application as one PE, else each of its PEs is one.
+    """Run the trace one epoch after another. With `fused` the whole application is one PE.
 
     Memory holds the kept rows and at most `READ_ROWS` rows of the trace, or one epoch if that is more.
     """
@@ -106,12 +106,12 @@ def replay_by_epoch(
                 writer.write_table(streams[sink.input].cast(writer.schema))
             progress(len(seconds), len(spans))
         files.close()
-        made = {sink.name: spark.read.parquet(str(folder / f"{sink.name}.parquet")) for sink in graph.sinks}
-        found = measure_sinks(app, graph, made)
+        output = {sink.name: spark.read.parquet(str(folder / f"{sink.name}.parquet")) for sink in graph.sinks}
+        measured = measure_sinks(app, graph, output)
     return Replayed(
         app.name,
         events,
-        *found,
+        *measured,
         seconds=time.perf_counter() - started,
         epochs=len(seconds),
         epoch_s=epoch_s,
@@ -121,16 +121,16 @@ def replay_by_epoch(
 
 
 def lull_of(graph: Graph) -> int:
-    """For how many epochs without input there can still be output: as long as all windows together."""
+    """Return for how many epochs without input there can still be output: the length of all windows together."""
     return sum(rule.n for o in graph.operators for rule in o.keep.values() if isinstance(rule, LastEpochs))
 
 
 def read_epochs(sources: Mapping[str, DataFrame], spans: Sequence[Span]) -> Iterator[tuple[Span, dict[str, pa.Table]]]:
-    """The rows of each span, read from Spark many spans at a time."""
-    waiting: list[Span] = []
+    """Yield the rows of each span. Many spans are read from Spark at a time."""
+    pending: list[Span] = []
     for number, span in enumerate(spans):
-        waiting.append(span)
-        whole = join_spans(waiting)
+        pending.append(span)
+        whole = join_spans(pending)
         if whole.until - whole.after < READ_ROWS and number + 1 < len(spans):
             continue
         try:
@@ -140,29 +140,29 @@ def read_epochs(sources: Mapping[str, DataFrame], spans: Sequence[Span]) -> Iter
             }
         except SPARK_ERRORS as error:
             raise TraceError(f"the trace cannot be read after seq {whole.after}: {first_line(error)}") from error
-        for each in waiting:
-            yield each, {name: rows_of(table, each) for name, table in ahead.items()}
-        waiting = []
+        for part in pending:
+            yield part, {name: rows_of(table, part) for name, table in ahead.items()}
+        pending = []
 
 
-def measure_sinks(app: App, graph: Graph, made: Mapping[str, DataFrame]) -> tuple[dict[str, int], dict[str, float | None]]:
-    """The number of rows at each sink and the value of each score, all in one job."""
+def measure_sinks(app: App, graph: Graph, output: Mapping[str, DataFrame]) -> tuple[dict[str, int], dict[str, float | None]]:
+    """Return the number of rows of each sink and the value of each score, computed in one job."""
     scores = list(app.scores)
-    wanted = {
-        sink.name: made[sink.name].selectExpr(
+    frames = {
+        sink.name: output[sink.name].selectExpr(
             "count(*) as rows",
-            f"{evaluated(made[sink.name])} as evaluated",
+            f"{evaluated(output[sink.name])} as evaluated",
             *(f"cast({s.expression} as double) as s{n}" for n, s in enumerate(scores) if s.sink == sink.name),
         )
         for sink in graph.sinks
     }
-    found = collect_together(wanted)
-    rows = {sink: int(table["rows"][0].as_py()) for sink, table in found.items()}
-    return rows, {f"{s.expression} of {s.sink}": found[s.sink][f"s{n}"][0].as_py() for n, s in enumerate(scores)}
+    tables = collect_together(frames)
+    rows = {sink: int(table["rows"][0].as_py()) for sink, table in tables.items()}
+    return rows, {f"{s.expression} of {s.sink}": tables[s.sink][f"s{n}"][0].as_py() for n, s in enumerate(scores)}
 
 
 def evaluated(frame: DataFrame) -> str:
-    """An aggregate that needs every column of every row: a mere count would let Spark leave out what makes the columns."""
+    """Return an aggregate that needs every column of every row. For a mere count, Spark would not compute the columns."""
     hashed = (
         f"to_json(struct({quoted(field.name)}))" if "map<" in field.dataType.simpleString() else quoted(field.name)
         for field in frame.schema
@@ -171,7 +171,7 @@ def evaluated(frame: DataFrame) -> str:
 
 
 def check_scores(spark: SparkSession, app: App, graph: Graph) -> None:
-    """Raise HoldfastError unless every score of the application is a number."""
+    """Raise HoldfastError if a score of the application is not a number."""
     schemas = analyse(graph, spark, name=app.name)
     errors = [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
     if errors:
@@ -183,7 +183,7 @@ def count_events(sources: Mapping[str, DataFrame]) -> int:
 
 
 def needs_epochs(graph: Graph, sources: Mapping[str, DataFrame]) -> bool:
-    """Whether the sources can be cut by time, or must be because an operator keeps epochs."""
+    """Return whether the sources have a time for cutting them into epochs, or an operator requires it because it keeps epochs."""
     return any(operator.windowed for operator in graph.operators) or all("time" in rows.columns for rows in sources.values())
 
 
@@ -192,7 +192,7 @@ def _uncut(sources: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
 
 
 def _epochs(graph: Graph, sources: Mapping[str, DataFrame]) -> tuple[int, int] | None:
-    """The first and last epoch of the sources, looked up only where an operator's output could lie outside them."""
+    """Return the first and last epoch of the sources, or None if no operator can produce output outside them."""
     if not any(operator.windowed for operator in graph.operators):
         return None
     ends = [rows.agg(F.min("epoch"), F.max("epoch")).first() for rows in sources.values()]

@@ -1,4 +1,4 @@
-"""Whether two tables hold the same rows, and where they first part."""
+"""Compare two tables as bags of rows and find the first difference."""
 
 import math
 from collections import defaultdict
@@ -12,17 +12,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 DIGITS = 1e-9
-"""How far two floating-point sums of the same numbers in another order may lie apart, relative to their size."""
+"""The allowed relative difference of two floating-point sums of the same numbers in different order."""
 
 CANCELLED = 1e-12
-"""How far they may lie apart where a difference has cancelled most of their size, relative to the largest of the column."""
+"""The allowed difference relative to the largest value of the column, for values from which subtraction cancelled most digits."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The first row, in the order of seq, that one table has and the other has not; None where it has no such row."""
+    """The first row, in the order of seq, that only one table has. `left` or `right` is None if that table has no such row."""
 
     seq: int
     left: Row | None
@@ -30,7 +30,7 @@ class Difference:
 
 
 def first_difference(left: pa.Table, right: pa.Table) -> Difference | None:
-    """Compare two tables as bags of rows; floating-point columns may differ in the last digits that order of summation moves.
+    """Return the first difference of two tables as bags of rows, or None. Rounding differences of floats are ignored.
 
     >>> a = pa.table({"seq": [1, 2], "x": [0.1 + 0.2, 5.0]})
     >>> first_difference(a, pa.table({"seq": [2, 1], "x": [5.0, 0.3]})) is None
@@ -43,7 +43,7 @@ def first_difference(left: pa.Table, right: pa.Table) -> Difference | None:
     common = min(one.num_rows, other.num_rows)
     apart = np.flatnonzero(~_equal(one.slice(0, common), other.slice(0, common), slack))
     seqs = one["seq"].to_numpy(), other["seq"].to_numpy()
-    start = 0  # before this place both tables hold the same rows
+    start = 0  # both tables have the same rows before this index
     while True:
         later = apart[np.searchsorted(apart, start) :]
         if len(later) == 0 and one.num_rows == other.num_rows:
@@ -59,8 +59,10 @@ def first_difference(left: pa.Table, right: pa.Table) -> Difference | None:
 
 
 def _ordered(table: pa.Table) -> pa.Table:
-    """The rows by seq and epoch, then by what can be compared exactly, then by the rest: equal bags come out alike but for rows
-    that only last digits or nested values tell apart."""
+    """Return the rows sorted by seq and epoch, then by exact columns, then by floats.
+
+    Equal bags have the same order, except for rows that differ only by rounding or in nested values.
+    """
     flat = [field.name for field in table.schema if _exact(field.type)]
     floating = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     names = sorted(flat, key=lambda name: (name != "seq", name != "epoch", name)) + floating
@@ -73,13 +75,13 @@ def _exact(kind: pa.DataType) -> bool:
 
 
 def _size(column: pa.ChunkedArray) -> float:
-    """The largest finite value of a column, whatever its sign."""
+    """Return the largest absolute finite value of a column."""
     values = column.to_numpy().astype(float)
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def _equal(one: pa.Table, other: pa.Table, slack: Mapping[str, float]) -> NDArray[np.bool_]:
-    """For each place whether the two rows there are equal."""
+    """Return for each index whether the two rows are equal."""
     equal = np.ones(one.num_rows, bool)
     for field in one.schema:
         a, b = one[field.name], other[field.name]
@@ -95,7 +97,7 @@ def _equal(one: pa.Table, other: pa.Table, slack: Mapping[str, float]) -> NDArra
 
 
 def _alike(a: Any, b: Any, slack: float = CANCELLED) -> bool:
-    """Equality of values however deep, with the same leave for last digits."""
+    """Return whether two values, possibly nested, are equal up to rounding."""
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=DIGITS, abs_tol=slack) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -106,20 +108,20 @@ def _alike(a: Any, b: Any, slack: float = CANCELLED) -> bool:
 
 
 def _unmatched(one: pa.Table, other: pa.Table, slack: Mapping[str, float]) -> tuple[Row | None, Row | None]:
-    """The first row of each table that has no counterpart in the other, where order does not tell which belong together."""
+    """Return the first row of each table without a counterpart in the other. The order of the rows does not matter."""
     exact = [field.name for field in one.schema if _exact(field.type)]
     theirs = other.to_pylist()
-    waiting: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    candidates: dict[tuple[Any, ...], list[int]] = defaultdict(list)
     for place, row in enumerate(theirs):
-        waiting[tuple(row[name] for name in exact)].append(place)
+        candidates[tuple(row[name] for name in exact)].append(place)
     lost: Row | None = None
     for row in one.to_pylist():
-        places = waiting[tuple(row[name] for name in exact)]
+        places = candidates[tuple(row[name] for name in exact)]
         matches = (p for p in places if all(_alike(v, theirs[p][name], slack.get(name, CANCELLED)) for name, v in row.items()))
-        found = next(matches, None)
-        if found is not None:
-            places.remove(found)
+        match = next(matches, None)
+        if match is not None:
+            places.remove(match)
         else:
             lost = lost or row
-    spare = sorted(place for places in waiting.values() for place in places)
+    spare = sorted(place for places in candidates.values() for place in places)
     return lost, theirs[spare[0]] if spare else None

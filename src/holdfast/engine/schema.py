@@ -1,4 +1,4 @@
-"""Schemas and tables in the forms that Spark and Arrow want them in."""
+"""Convert schemas and tables between Spark and Arrow."""
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -12,18 +12,18 @@ from holdfast.errors import ApplicationError
 
 
 def source_schema(source: Source) -> StructType:
-    """The columns that a source declares; ApplicationError if Spark cannot read them."""
+    """Return the columns that a source declares. Raises ApplicationError if Spark cannot read them."""
     try:
         schema = StructType.fromDDL(source.schema)
     except PySparkException as error:
-        said = f"its schema, '{source.schema}', cannot be read by Spark: {first_line(error)}"
-        raise ApplicationError(f"source '{source.name}' ({source.origin})", [said]) from error
+        text = f"its schema, '{source.schema}', cannot be read by Spark: {first_line(error)}"
+        raise ApplicationError(f"source '{source.name}' ({source.origin})", [text]) from error
     assert isinstance(schema, StructType)
     return schema
 
 
 def quoted(name: str) -> str:
-    """A column's name as SQL takes it, whatever characters it has.
+    """Return a column's name quoted for SQL.
 
     >>> quoted("price.ask")
     '`price.ask`'
@@ -32,16 +32,16 @@ def quoted(name: str) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow form in which Spark hands out rows of a schema.
+    """Return the Arrow schema of the rows that Spark returns for a schema.
 
-    Anything may be null in it: Arrow takes a struct that is null for one whose fields are, which must not be where they cannot.
+    Everything in it is nullable. Arrow treats a null struct as a struct of null fields, which is an error if they are not nullable.
     """
     return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
 
 def to_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
-    """An Arrow table as a DataFrame of the session.
+    """Return an Arrow table as a DataFrame of the session.
 
-    In one chunk: Spark 4.3 stops reading a partition at its second empty chunk and loses the rows behind it.
+    The table is passed in one chunk: Spark 4.3 stops reading a partition at its second empty chunk and loses the rows after it.
     """
     return spark.createDataFrame(table.combine_chunks())

@@ -1,4 +1,4 @@
-"""The one place that makes a SparkSession."""
+"""Open SparkSessions and check that Java and Spark work. No other module opens one."""
 
 import logging
 import os
@@ -32,10 +32,10 @@ def open_session(
     ui: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """A SparkSession that is quiet, in UTC, and on a local master reachable from this machine only.
+    """Return a SparkSession in UTC that logs little. With a local master, only this machine can reach it.
 
-    `memory` bounds the driver's heap; on a local master, where everything runs in the driver, it bounds the whole of Spark.
-    `settings` are further settings of Spark's own.
+    `memory` limits the driver's heap. With a local master everything runs in the driver, so it limits all of Spark.
+    `settings` are further settings of Spark.
     """
     require_java()
     builder = (
@@ -69,19 +69,19 @@ def open_session(
             ) from error
     spark.sparkContext.setLogLevel("ERROR")
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the stacks of errors that are raised anyway
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they print stack traces of errors that are raised anyway
     return spark
 
 
 class Pulse:
-    """Whether a context still has its Spark: its JVM may be killed, for want of memory say, and a cluster may end it."""
+    """Checks whether Spark still runs. Its JVM may be killed, for example without memory, and a cluster may end the context."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context: Any = context._jsc.sc()
         self._process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
 
     def feel(self) -> None:
-        """Return once the JVM has answered, however long that takes; MachineError where the context has ended."""
+        """Wait until the JVM answers. Raises MachineError if it does not, or if the context has ended."""
         try:
             stopped = self._context.isStopped()
         except (Py4JError, OSError) as error:
@@ -90,7 +90,7 @@ class Pulse:
             raise MachineError("Spark's context has ended; on a cluster, see what its master says of the application")
 
     def _death(self) -> str:
-        """How the JVM ended, in words: its connections break a moment before it has."""
+        """Return how the JVM ended. Waits for that, because its connections break a moment earlier."""
         try:
             code = None if self._process is None else self._process.wait(ENDING_S)
         except subprocess.TimeoutExpired:
@@ -101,7 +101,7 @@ class Pulse:
 
 
 def java_version() -> int | None:
-    """The major version of the Java that Spark would use, or None where there is none."""
+    """Return the major version of the Java that Spark would use, or None."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if not java:
@@ -115,7 +115,7 @@ def java_version() -> int | None:
 
 
 def require_java() -> None:
-    """Raise MachineError unless Spark can find a Java that it runs on."""
+    """Raise MachineError if Spark cannot find a Java that it supports."""
     version = java_version()
     if version is None or version < JAVA:
         got = "none was found" if version is None else f"Java {version} was found"
@@ -126,35 +126,35 @@ def require_java() -> None:
 
 
 def _gist(text: str) -> str:
-    """The last lines of a log that say what went wrong, or else the last; none of a stack's frames.
+    """Return the last lines of a log that report errors, or otherwise the last lines, without stack frames.
 
     >>> _gist("INFO Starting\\nException in thread main: no such master\\n\\tat a.b.C.run(C.scala:7)\\nWARN Stopping")
     'Exception in thread main: no such master'
     """
     lines = [line for line in text.splitlines() if line.strip() and not re.match(r"\s+(at |\.\.\. \d+ more)", line)]
-    grave = [line for line in lines if re.search(r"ERROR|Error|Exception", line)]
-    return " | ".join((grave or lines)[-3:])
+    errors = [line for line in lines if re.search(r"ERROR|Error|Exception", line)]
+    return " | ".join((errors or lines)[-3:])
 
 
 def _cores(master: str) -> int:
-    found = re.fullmatch(r"local\[(\d+|\*).*\]", master)
-    if not found:
+    match = re.fullmatch(r"local\[(\d+|\*).*\]", master)
+    if not match:
         return 1
-    return os.cpu_count() or 1 if found.group(1) == "*" else int(found.group(1))
+    return os.cpu_count() or 1 if match.group(1) == "*" else int(match.group(1))
 
 
 @contextmanager
 def _quiet_start() -> Iterator[Path]:
-    """Send what the JVM writes to stderr into a file: it inherits the descriptor that is there when it starts."""
+    """Redirect the JVM's stderr to a file. The JVM inherits the file descriptor when it starts."""
     log = Path(tempfile.mkstemp(prefix="holdfast-spark-", suffix=".log")[1])
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 2)
     try:
         yield log
     finally:
         sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
         log.unlink(missing_ok=True)

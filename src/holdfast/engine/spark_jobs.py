@@ -1,4 +1,4 @@
-"""What a PE asks of Spark: jobs built on leaves, and run as often as these are filled."""
+"""The Spark jobs of a PE. They are built on leaves, and run again each time the leaves are filled."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ SPAN = StructType([StructField(name, LongType()) for name in (FIRST, LAST, AFTER
 
 @dataclass(frozen=True)
 class Content:
-    """What a leaf holds: rows that are kept, the rows of a stream behind them; where it names neither, the bounds of the span."""
+    """What a leaf holds: kept rows, followed by the new rows of a stream. If both are None, it holds the bounds of the span."""
 
     kept: str | None = None
     stream: str | None = None
@@ -35,8 +35,8 @@ class Content:
 class Plans:
     """The jobs of a PE, in order.
 
-    `cuts` are streams within the PE that are computed by a job of their own, `last` is the job after them. `held` are the wanted
-    streams that no job need compute: they are read, or cut. `arrived` tells, per kept input, the stream of its new rows.
+    `cuts` are streams within the PE that have their own job; `last` is the job after them. `held` are requested streams that the
+    last job need not compute, because they are inputs or cuts. `arrived` maps each kept input to the stream of its new rows.
     """
 
     cuts: dict[str, Together] = field(default_factory=dict)
@@ -46,10 +46,10 @@ class Plans:
 
 
 class Jobs:
-    """A part of the graph as Spark jobs in one session, with leaves of so many partitions.
+    """Runs a part of the graph as Spark jobs in one session, with leaves of `parts` partitions.
 
-    With one partition nothing is shuffled, and plans that depend on the leaves alone are kept: of an epoch of some thousand rows,
-    building and planning take longer than the work.
+    With one partition nothing is shuffled, and plans that depend only on the leaves are reused: for an epoch of some thousand
+    rows, building and planning take longer than the work.
     """
 
     def __init__(self, spark: SparkSession, graph: Graph, part: Sequence[str], schemas: Schemas, *, parts: int) -> None:
@@ -62,23 +62,23 @@ class Jobs:
         self._span = Span(0, 0, 0, 0)
 
     def run(self, new: Mapping[str, pa.Table], kept: Kept, span: Span) -> tuple[dict[str, pa.Table], dict[str, str]]:
-        """The streams that leave, the new rows of kept inputs, the state tables; and, per kept input, the stream it is of."""
+        """Return the output streams, new rows of kept inputs and state tables by name, and the stream of each kept input."""
         self._tables, self._kept, self._span = dict(new), kept, span
-        plans, self._plans = self._plans, None  # a plan that fails may hold on to why: after a failure it is built anew
+        plans, self._plans = self._plans, None  # a failed plan may keep the cause of the failure, so it is not reused
         if plans is None:
-            plans, repeats = self._built()
+            plans, reusable = self._build_first()
         else:
-            repeats = True
+            reusable = True
             self._fill({None, *new})
             for name, job in plans.cuts.items():
                 self._cut(name, job)
                 self._fill({name})
-        made = {name: self._tables[name] for name in plans.held} | plans.last.collected()
-        self._plans = plans if repeats else None
-        return made, plans.arrived
+        tables = {name: self._tables[name] for name in plans.held} | plans.last.collected()
+        self._plans = plans if reusable else None
+        return tables, plans.arrived
 
     def _fill(self, streams: set[str | None]) -> None:
-        """Exchange the rows of the leaves that hold one of these streams; None: of those that hold no stream."""
+        """Replace the rows of the leaves that hold one of these streams. None stands for leaves that hold no stream."""
         for content, leaf in self._leaves.items():
             if content.stream in streams:
                 leaf.fill(self._rows(content))
@@ -93,13 +93,13 @@ class Jobs:
         return pa.concat_tables([rows.cast(schema) for rows in parts]) if parts else schema.empty_table()
 
     def _cut(self, name: str, job: Together) -> None:
-        made = job.collected()[name].cast(arrow_schema(self._schemas[name]))
+        rows = job.collected()[name].cast(arrow_schema(self._schemas[name]))
         operator = self._graph.operator(name)
-        require_places(operator, made)
-        self._tables[name] = newest(made, self._span) if operator.keep else made
+        require_places(operator, rows)
+        self._tables[name] = newest(rows, self._span) if operator.keep else rows
 
-    def _built(self) -> tuple[Plans, bool]:
-        """The plans, up to their last job, which is still to run; and whether they will do again the next time."""
+    def _build_first(self) -> tuple[Plans, bool]:
+        """Build the plans and run all jobs but the last. Return the plans and whether they can be reused."""
         watch = Watch(self._spark.sparkContext)
         plans = self._build(watch)
         frames = [job.frame for job in [*plans.cuts.values(), plans.last] if job.frame is not None]
@@ -107,9 +107,9 @@ class Jobs:
         return plans, self._parts == 1 and all(repeatable(frame, leaves) for frame in frames) and not watch.saw_jobs()
 
     def _build(self, watch: Watch) -> Plans:
-        self._leaves = {}  # what Spark caches of a leaf's rows must not be found again when it holds others
-        plans, wanted = Plans(), {}
-        streams: dict[str, DataFrame | None] = dict.fromkeys(self._reads)  # None: the rows are at hand
+        self._leaves = {}  # Spark must not reuse what it cached for other rows of a leaf
+        plans, requested = Plans(), {}
+        streams: dict[str, DataFrame | None] = dict.fromkeys(self._reads)  # None: the rows are in a table
         copies = Copies(self._reads)
         for name in self._part:
             operator = self._graph.operator(name)
@@ -122,7 +122,7 @@ class Jobs:
                     if frame is None:
                         plans.held.add(stream)
                     else:
-                        wanted[stream] = frame
+                        requested[stream] = frame
                     inputs.append(self._with_kept(label, stream, frame))
                 else:
                     inputs.append(self._leaf(Content(stream=stream)) if frame is None else frame)
@@ -131,8 +131,8 @@ class Jobs:
                 output, after = call(operator, inputs, state)
             output = copies.bounded(operator, output)
             if after is not None:
-                wanted[state_of(name)] = after
-            if self._alone(operator):
+                requested[state_of(name)] = after
+            if self._needs_own_job(operator):
                 plans.cuts[name] = Together({name: output}, parts=self._few)
                 plans.held.add(name)
                 streams[name] = None
@@ -140,15 +140,15 @@ class Jobs:
                 continue
             streams[name] = self._added_by(output) if operator.keep and self._readers(name) else output
             if name in self._makes:
-                wanted[name] = output
-        plans.last = Together(wanted, parts=self._few)
+                requested[name] = output
+        plans.last = Together(requested, parts=self._few)
         return plans
 
     def _readers(self, name: str) -> set[str]:
         return set(self._graph.successors(name)) & set(self._part)
 
-    def _alone(self, operator: Operator) -> bool:
-        """Whether one job would compute it twice, to be kept and to be read on, and it is a join: that costs more than a job."""
+    def _needs_own_job(self, operator: Operator) -> bool:
+        """Return whether the operator is a join that one job would compute twice: to keep its rows and to read them."""
         kept = any(operator.name in self._graph.operator(reader).keep for reader in self._readers(operator.name))
         return kept and len(operator.inputs) > 1
 
@@ -158,7 +158,7 @@ class Jobs:
         return self._together(self._leaf(Content(kept=label)).unionByName(frame))
 
     def _added_by(self, output: DataFrame) -> DataFrame:
-        """What a span adds to an operator's output, for the operators that read it in the same job."""
+        """Return the rows that the span adds to an operator's output, for operators that read it in the same job."""
         of_span = f"epoch between {quoted(FIRST)} and {quoted(LAST)}" if "epoch" in output.columns else f"seq > {quoted(AFTER)}"
         rows = output.join(self._leaf(Content()), F.expr(of_span))
         return self._together(rows.select(*map(quoted, output.columns)))
@@ -182,5 +182,5 @@ class Jobs:
 
 
 def kept_by(operator: str, stream: str) -> str:
-    """The name of the rows of a stream that an operator keeps."""
+    """Return the name of the rows of a stream that an operator keeps."""
     return f"{stream} kept by {operator}"

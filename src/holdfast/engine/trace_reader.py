@@ -1,4 +1,4 @@
-"""Reading a recorded trace: the rows of every source, checked against what the application says it reads."""
+"""Read a recorded trace and check it against the sources of the application."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -26,7 +26,7 @@ WIDER = {
     "double": {"float", "int", "bigint", "smallint", "tinyint", "decimal"},
     "timestamp": {"timestamp_ntz", "date"},
 }
-"""Types that become another without losing anything."""
+"""The types that can be converted to each type without loss."""
 
 
 def open_trace(
@@ -37,11 +37,11 @@ def open_trace(
     columns: Mapping[str, Columns] | None = None,
     scratch: Path | None = None,
 ) -> dict[str, DataFrame]:
-    """The rows of each source, with exactly the columns it declares.
+    """Return the rows of each source, with exactly the columns that it declares.
 
-    The trace of an application with one source is a file or folder that Spark can read (Parquet, CSV, JSON, ORC); with several
-    sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
-    mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
+    The trace of an application with one source is a file or folder that Spark can read (Parquet, CSV, JSON, ORC). With several
+    sources it is a folder with one such file or folder per source, named after it. `columns` maps foreign column names. A trace
+    that is mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
     require_there(path)
     opened, errors = {}, []
@@ -61,38 +61,38 @@ def open_trace(
 
 
 def require_there(path: str) -> None:
-    """Raise TraceError for a trace on this machine that does not exist; asks no Spark."""
+    """Raise TraceError if a trace on this machine does not exist. Needs no Spark."""
     if _is_local(path) and not _local(path).exists():
         raise TraceError(_absent(path))
 
 
 def known_rows(graph: Graph, path: str) -> int | None:
-    """How many rows a trace has where its files say so by themselves, which is Parquet on this machine; asks no Spark."""
+    """Return the number of rows of a trace of local Parquet files, or None for other traces. Needs no Spark."""
     places = [path if len(graph.sources) == 1 else _place(path, source) for source in graph.sources]
     files = [_parquet_files(place) for place in places]
     try:
         return sum(pq.read_metadata(file).num_rows for of_source in files for file in of_source) if all(files) else None
     except (pa.ArrowException, OSError):
-        return None  # whoever reads the trace says what is wrong with it
+        return None  # the reader of the trace will report the error
 
 
 def _parquet_files(place: str) -> list[Path]:
-    """The files of a source, if they are Parquet on this machine."""
+    """Return the files of a source if they are local Parquet files."""
     if not _is_local(place):
         return []
     local = _local(place)
     if local.is_file():
         return [local] if local.suffix == ".parquet" else []
-    return sorted(file for file in local.glob("*.parquet") if file.name[0] not in "._")  # Spark reads no others
+    return sorted(file for file in local.glob("*.parquet") if file.name[0] not in "._")  # Spark ignores the others
 
 
 def _require_one_order(sources: Mapping[str, DataFrame], path: str) -> None:
-    """Raise TraceError where two sources have rows of the same seq: one order goes over all of them."""
+    """Raise TraceError if two sources have rows with the same seq, which must ascend over all sources."""
     seqs = reduce(DataFrame.union, [rows.select("seq", F.lit(name).alias("source")) for name, rows in sources.items()])
-    twice = seqs.groupBy("seq").agg(F.count_distinct("source").alias("sources")).where("sources > 1").orderBy("seq").first()
-    if twice:
+    duplicate = seqs.groupBy("seq").agg(F.count_distinct("source").alias("sources")).where("sources > 1").orderBy("seq").first()
+    if duplicate:
         raise TraceError(
-            f"trace '{path}' has seq {twice['seq']} in more than one source; seq must ascend over all sources "
+            f"trace '{path}' has seq {duplicate['seq']} in more than one source; seq must ascend over all sources "
             f"({', '.join(sources)}) as one order"
         )
 
@@ -106,12 +106,12 @@ def _place(folder: str, source: Source) -> str:
         if len(files) > 1:
             raise TraceError(
                 f"trace '{folder}' has {len(files)} files for source '{source.name}': {', '.join(path.name for path in files)}; "
-                "leave the one that is meant"
+                "keep one of them"
             )
         if files:
             return str(files[0])
-        found = ", ".join(sorted(p.name for p in root.iterdir())) or "nothing"
-        raise TraceError(f"trace '{folder}' has no file for source '{source.name}', such as {source.name}.parquet; it has {found}")
+        names = ", ".join(sorted(p.name for p in root.iterdir())) or "nothing"
+        raise TraceError(f"trace '{folder}' has no file for source '{source.name}', such as {source.name}.parquet; it has {names}")
     return f"{folder.rstrip('/')}/{source.name}.parquet"
 
 
@@ -142,7 +142,7 @@ def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> Da
 
 
 def _reader(spark: SparkSession, path: str, *, typed: bool) -> DataFrame:
-    """The file's rows. The columns of a CSV file have the types that Spark guesses if they must be `typed`, else they are text."""
+    """Return the rows of a file. With `typed`, Spark infers the types of CSV columns; otherwise they are text."""
     kind = next((kind for suffix, kind in READERS.items() if suffix in Path(path).suffixes), None)
     if kind is None and _is_local(path) and _local(path).is_dir():
         inside = {suffix for file in _local(path).iterdir() for suffix in file.suffixes} & READERS.keys()
@@ -155,15 +155,15 @@ def _reader(spark: SparkSession, path: str, *, typed: bool) -> DataFrame:
 
 
 def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
-    wanted = source_schema(source).names
-    unknown = sorted(set(columns) - set(wanted))
+    names = source_schema(source).names
+    unknown = sorted(set(columns) - set(names))
     if unknown:
         raise TraceError(
             f"the mapping names column '{unknown[0]}', which source '{source.name}' does not have; "
-            f"its columns are: {', '.join(wanted)}"
+            f"its columns are: {', '.join(names)}"
         )
-    given = {name: columns.get(name, quoted(name)) for name in wanted if name in columns or name in frame.columns}
-    return frame.selectExpr(*(f"{expression} as {quoted(name)}" for name, expression in given.items()))
+    expressions = {name: columns.get(name, quoted(name)) for name in names if name in columns or name in frame.columns}
+    return frame.selectExpr(*(f"{expression} as {quoted(name)}" for name, expression in expressions.items()))
 
 
 def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFrame:
@@ -188,14 +188,14 @@ def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFr
 
 
 def _names(columns: Sequence[str]) -> str:
-    """Columns as they are called, unless that is no text for people."""
+    """Return the names of the columns, unless they are unprintable."""
     if not all(name.isprintable() and "\ufffd" not in name for name in columns):
-        return "names that are no text, so that its content is hardly of the kind that the file is called"
+        return "unprintable names, so the file's content probably does not match its suffix"
     return ", ".join(columns) or "nothing"
 
 
 class _TraceErrors(CompoundError, TraceError):
-    """Every column of a trace that is not what its source declares."""
+    """Several errors of one trace."""
 
 
 def _fits(got: DataType, wanted: DataType, *, text: bool) -> bool:
@@ -204,7 +204,7 @@ def _fits(got: DataType, wanted: DataType, *, text: bool) -> bool:
 
 
 def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool) -> None:
-    """Raise TraceError unless the trace has rows and each row's seq is there, its own, and, in a file, above the one before."""
+    """Raise TraceError if the trace is empty, or a seq is null or occurs twice, or seqs of a Parquet file do not ascend."""
     who = f"trace '{path}' for source '{source.name}'"
     if not mapped and _is_local(path) and _local(path).is_file() and path.endswith(".parquet"):
         _require_ascending(_local(path), who)
@@ -226,7 +226,7 @@ def _rows(count: int) -> str:
 
 
 def _require_ascending(path: Path, who: str) -> None:
-    """Look at the seq column alone, batch by batch: memory stays bounded however long the trace is."""
+    """Check that seq ascends. Only that column is read, batch by batch, so memory stays bounded."""
     last, row = None, 0
     try:
         for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 20, columns=["seq"]):
@@ -238,9 +238,9 @@ def _require_ascending(path: Path, who: str) -> None:
             if last is None and len(seq) and seq[0] < 0:
                 raise TraceError(f"{who} begins with seq {seq[0]}; seq must be at least 0")
             steps = np.diff(seq, prepend=seq[:1] - 1 if last is None else [last])
-            wrong = np.flatnonzero(steps <= 0)
-            if len(wrong):
-                at = int(wrong[0])
+            descents = np.flatnonzero(steps <= 0)
+            if len(descents):
+                at = int(descents[0])
                 before = int(seq[at - 1]) if at else last
                 raise TraceError(f"{who}: seq must ascend, but row {row + at + 1} has seq {seq[at]} after {before}")
             last, row = (int(seq[-1]) if len(seq) else last), row + len(seq)

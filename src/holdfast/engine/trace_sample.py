@@ -1,4 +1,4 @@
-"""A small part of a trace, held in memory."""
+"""Take a small sample of a trace into memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast.engine.schema import to_frame
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows of a trace up to a seq: how many, and the first and the last seq among them."""
+    """The first rows of a trace: their number, and their first and last seq."""
 
     sources: Mapping[str, DataFrame]
     rows: int
@@ -20,7 +20,7 @@ class Sample:
 
 
 def take_sample(spark: SparkSession, sources: Mapping[str, DataFrame], *, rows: int) -> Sample:
-    """The first `rows` tuples of a trace in the order of seq, over all of its sources."""
+    """Return the first `rows` tuples of a trace in the order of seq, over all sources."""
     seqs = None
     for frame in sources.values():
         mine = frame.select("seq").orderBy("seq").limit(rows)
@@ -28,5 +28,5 @@ def take_sample(spark: SparkSession, sources: Mapping[str, DataFrame], *, rows: 
     assert seqs is not None
     first, last = seqs.orderBy("seq").limit(rows).agg(F.min("seq"), F.max("seq")).first() or (0, 0)
     tables = {name: frame.where(F.col("seq") <= last).orderBy("seq").toArrow() for name, frame in sources.items()}
-    held = {name: to_frame(spark, table).coalesce(1) for name, table in tables.items()}
-    return Sample(held, sum(table.num_rows for table in tables.values()), first, last)
+    frames = {name: to_frame(spark, table).coalesce(1) for name, table in tables.items()}
+    return Sample(frames, sum(table.num_rows for table in tables.values()), first, last)

@@ -1,4 +1,4 @@
-"""A whole trace as one Spark plan."""
+"""Process a whole trace as one Spark plan."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -10,7 +10,7 @@ from holdfast.engine.operator_call import call
 from holdfast.engine.schema import quoted
 
 Injection = Callable[[DataFrame], DataFrame]
-"""What a fault does to a stream on its way from one node to the next."""
+"""A function that applies a fault to a stream on one edge of the graph."""
 
 
 def run_batch(
@@ -21,11 +21,11 @@ def run_batch(
     epochs: tuple[int, int] | None = None,
     injections: Mapping[tuple[str, str], Injection] | None = None,
 ) -> dict[str, DataFrame]:
-    """Every stream of the application, unevaluated, over all rows of its sources.
+    """Return every stream of the application, unevaluated, over all rows of its sources.
 
-    `part` limits it to some of the operators; `inputs` are then the streams that the part reads. `epochs` are the first and the
-    last epoch of the sources: what a windowed operator makes for epochs outside them is not yet, or no longer, part of the
-    stream. A stream that several nodes read is computed once. `injections` changes what flows along an edge (from, to).
+    With `part`, only some operators run, and `inputs` are the streams that the part reads. `epochs` are the first and last epoch
+    of the sources; output of windowed operators for other epochs is dropped. A stream that several nodes read is computed once.
+    `injections` changes the stream on an edge (from, to).
     """
     frames = {name: _shared(graph, name, frame) for name, frame in inputs.items()}
     copies = Copies(inputs)
@@ -39,7 +39,7 @@ def run_batch(
 
 
 class Copies:
-    """How often the inputs occur in each stream's plan: where branches part and meet again and again, twice as often each time."""
+    """Counts how often the inputs occur in each stream's plan. Each time that branches split and join again, the number doubles."""
 
     MOST = 8
 
@@ -47,8 +47,10 @@ class Copies:
         self._of = dict.fromkeys(inputs, 1)
 
     def bounded(self, operator: Operator, frame: DataFrame) -> DataFrame:
-        """The operator's output, cut off from its plan where that has grown too bushy: its rows are then held by Spark, in memory
-        or on disk, when they are first computed, and released with the last plan that reads them."""
+        """Return the operator's output, checkpointed if its plan contains the inputs too often.
+
+        Spark then stores the rows in memory or on disk when they are first computed, until no plan reads them any more.
+        """
         count = sum(self._of[stream] for stream in operator.inputs)
         self._of[operator.name] = count if count <= self.MOST else 1
         return frame if count <= self.MOST else frame.localCheckpoint(eager=False)
@@ -72,7 +74,7 @@ def _whole(operator: Operator, inputs: list[DataFrame], epochs: tuple[int, int] 
 
 
 def sharing_key(graph: Graph, stream: str, frame: DataFrame) -> tuple[str, ...]:
-    """The columns to divide a shared stream by: those that the nearest keyed reader downstream will want it divided by."""
+    """Return the columns to partition a shared stream by: the key of the nearest keyed reader downstream."""
     columns = set(frame.columns)
     for name in graph.order:
         node = graph.nodes[name]
@@ -86,13 +88,13 @@ def sharing_key(graph: Graph, stream: str, frame: DataFrame) -> tuple[str, ...]:
 
 
 def share(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The same rows, divided by key, computed once however many plans read them.
+    """Return the same rows, partitioned by key and computed once even if several plans read them.
 
-    Spark computes an exchange once if it occurs twice in a plan, and the readers' own filters and selections, pushed below the
-    exchange, would make two different ones of it. A filter that is always true, and that no optimiser may look through because
-    an unevaluated counter stands in it, keeps them above; it names every column so that none is pruned below it. The columns get
-    new identities above the exchange: a union holds on to those of its first branch, and would let aliases below the exchange be
-    removed in the other branches only.
+    Spark computes an exchange once if it occurs twice in a plan. But if it pushes the readers' filters and selections below the
+    exchange, there are two different exchanges. A filter that is always true keeps them above. The optimiser cannot remove it,
+    because it contains a nondeterministic counter, and cannot prune columns below it, because it names all of them. The columns
+    get new identities above the exchange. Otherwise a union, which keeps those of its first branch, would let the optimiser
+    remove aliases below the exchange in the other branches only.
     """
     unknown = " and ".join(f"{quoted(name)} is null" for name in frame.columns)
     shared = frame.repartition(*map(quoted, key)).where(f"monotonically_increasing_id() >= 0 or ({unknown})")

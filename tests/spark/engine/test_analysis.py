@@ -47,7 +47,7 @@ def test_schemas_are_inferred_without_running_a_job(spark):
         (lambda rows: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (
             lambda rows: rows.drop("seq"),
-            "returns no column 'seq'; every tuple carries the seq of the tuple that triggered it, got k",
+            "returns no column 'seq'; every tuple must have the seq of the tuple that triggered it, got k",
         ),
         (lambda rows: rows.select("seq", "k", "k"), "returns column 'k' 2 times; select the one you mean"),
         (lambda rows: rows.select("seq", "k", F.col("k").alias("K")), "returns column 'k' 2 times; select the one you mean"),
@@ -119,7 +119,7 @@ def test_keeping_epochs_of_a_stream_without_epoch_is_reported(spark):
 
 def test_windowed_output_must_have_an_epoch(spark):
     assert only_error(spark, lambda rows: rows.select("seq"), keep=last_epochs(2)) == (
-        "keeps epochs, so its output must carry the column 'epoch', got seq"
+        "keeps epochs, so its output must have the column 'epoch', got seq"
     )
 
 
@@ -129,7 +129,7 @@ def test_operator_after_a_window_must_pass_on_the_epoch(spark):
     bare = app.operator(inputs=windows, name="bare")(lambda rows: rows.select("seq"))
     app.sink("out", bare)
     assert examine(app.graph(), spark)[1] == [
-        f"operator 'bare' ({bare.origin}) reads a stream whose rows belong to epochs, so its output must carry the column 'epoch', "
+        f"operator 'bare' ({bare.origin}) reads a stream whose rows belong to epochs, so its output must have the column 'epoch', "
         "got seq"
     ]
 

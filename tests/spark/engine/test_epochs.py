@@ -66,7 +66,7 @@ def test_empty_epochs_are_listed_while_they_can_have_output(spark):
 
 
 def test_row_far_in_time_is_reported(spark, monkeypatch):
-    monkeypatch.setattr("holdfast.engine.epochs.MOST_EPOCHS", 100)
+    monkeypatch.setattr("holdfast.engine.epochs.MAX_EPOCHS", 100)
     cut = with_epochs({"s": timed(spark, (1, 0), (2, 1000))}, ByTime(1))
     with pytest.raises(TraceError, match=r"^the trace would be cut into more than 100 epochs: there is nothing between epoch"):
         spans_of(cut)

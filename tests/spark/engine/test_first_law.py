@@ -58,7 +58,9 @@ def test_each_operator_is_checked_alone_with_advice(tools, judged):
         "it looks further back than last_rows(2, by=k) keeps: last_rows(5, by=k) would do on this sample"
     )
     assert found["forgetful"].advice == "it looks back at earlier rows but keeps none: give it a keep rule"
-    assert found["ahead"].advice == ("keeping more would not help: it looks ahead, or it depends on the order or division of rows")
+    assert found["ahead"].advice == (
+        "keeping more rows would not help: it looks ahead, or it depends on the order or partitioning of rows"
+    )
 
 
 def test_first_different_row_is_shown_with_its_epoch(tools, judged):
@@ -97,7 +99,7 @@ def test_state_table_that_counts_twice_is_reported(tools, judged):
     found = judged(app)
     assert set(found) == {"twice"}
     assert found["twice"].advice == (
-        "its state table must carry everything that the output depends on, and each row may be counted once"
+        "its state table must contain everything that the output depends on, and each row must be counted once"
     )
     assert found["twice"].difference.seq == 9
 
@@ -154,7 +156,9 @@ def test_invented_seqs_are_reported(tools, judged, shift):
     strayed = judged(app)["shifted"]
     assert isinstance(strayed, Strayed)
     assert strayed.epoch == 0
-    assert str(strayed).startswith(f"operator 'shifted' ({strayed.operator.origin}) makes in epoch 0 a row of another: seq=")
+    assert str(strayed).startswith(
+        f"operator 'shifted' ({strayed.operator.origin}) produces in epoch 0 a row of another epoch: seq="
+    )
     assert str(strayed).endswith("; a row must carry the seq of the tuple that triggered it")
 
 

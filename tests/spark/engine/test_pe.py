@@ -73,7 +73,7 @@ def test_row_without_seq_is_reported_with_its_operator(spark, keep):
     pe = Pe(spark, graph, ["blank"], analyse(graph, spark))
     pe.run({"s": rows(1, 2)}, Span(0, 0, 0, 2))
     kept = dict(pe.kept)
-    with pytest.raises(OperatorError, match=r"^operator 'blank' \(.*test_pe.py:\d+\) makes 1 of \d rows whose seq is null"):
+    with pytest.raises(OperatorError, match=r"^operator 'blank' \(.*test_pe.py:\d+\) produces 1 of \d rows whose seq is null"):
         pe.run({"s": rows(4, 13, after=2, epoch=1)}, Span(1, 1, 2, 4))
     assert pe.kept == kept
 

@@ -143,13 +143,13 @@ def test_two_files_for_one_source_are_reported(spark, tmp_path):
     written(tmp_path, rows([2]), "asks.parquet")
     (tmp_path / "asks.csv").write_text("seq,time,ticker,price\n2,2024-01-01T12:00:00,A,1.5\n")
     assert refused(spark, tmp_path, "bids", "asks").endswith(
-        "has 2 files for source 'asks': asks.csv, asks.parquet; leave the one that is meant"
+        "has 2 files for source 'asks': asks.csv, asks.parquet; keep one of them"
     )
 
 
 def test_wrong_suffix_is_reported_without_file_content(spark, tmp_path):
     said = refused(spark, written(tmp_path, rows([1]), "trades.csv"))
-    assert "column 'seq' (bigint) is missing; the trace has: names that are no text" in said
+    assert "column 'seq' (bigint) is missing; the trace has: unprintable names" in said
     assert "PAR1" not in said
 
 

@@ -188,9 +188,8 @@ def test_row_with_a_seq_past_the_input_is_reported(spark):
     rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
     output, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
     assert output["ahead"].num_rows == 2
-    message = (
-        r"^operator 'ahead' \(.*test_replica_factory.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
-    )
+    who = r"^operator 'ahead' \(.*test_replica_factory.py:\d+\)"
+    message = who + " produces a row with seq 104, but its input ends at seq 4; every row must"
     with pytest.raises(OperatorError, match=message):
         compute.run({"s": rows.slice(2)}, Position(1, after=2), Span(2, 2, 2, 4))
 

@@ -18,7 +18,7 @@ def test_epoch_below_the_clock_resolution_is_rejected():
 
 
 def test_infinite_epoch_is_rejected():
-    with pytest.raises(HoldfastError, match=r"^an epoch must end some time, got inf seconds$"):
+    with pytest.raises(HoldfastError, match=r"^an epoch must have a finite length, got inf seconds$"):
         ByTime(float("inf"))
 
 

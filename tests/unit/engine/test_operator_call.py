@@ -18,9 +18,9 @@ OPERATOR = APP.graph().operator("large")
     [
         (
             {"seq": [1, None, None]},
-            "makes 2 of 3 rows whose seq is null; every row must carry the seq of the tuple that triggered it",
+            "produces 2 of 3 rows whose seq is null; every row must have the seq of the tuple that triggered it",
         ),
-        ({"seq": [1, 2], "epoch": [7, None]}, "makes 1 of 2 rows whose epoch is null; every row must carry the epoch"),
+        ({"seq": [1, 2], "epoch": [7, None]}, "produces 1 of 2 rows whose epoch is null; every row must have the epoch"),
     ],
 )
 def test_rows_without_seq_are_reported_with_their_operator(columns, said):
