@@ -162,7 +162,7 @@ class EpochLog:
 
 
 def _trimmed_name(stream: str, task: int) -> str:
-    """Return the name of the object that says up to which epoch a task's stream was trimmed."""
+    """Return the name of the object that stores up to which epoch a task's stream was trimmed."""
     return f"trimmed/{quote(stream, safe='')}/{task}"
 
 

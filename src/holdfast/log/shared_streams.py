@@ -28,11 +28,11 @@ def resolve_log_locations(own: Store, logs: Mapping[str, str | None]) -> dict[st
     The locations are stored in the job's own log, because the orchestrator may forget an ended job before its readers have read
     all of it. A location in `logs` takes precedence over a stored one.
     """
-    known = {name: log for name, log in logs.items() if log}
-    if known:
-        own.create(LOG_LOCATIONS, json.dumps(known).encode())
+    current = {name: log for name, log in logs.items() if log}
+    if current:
+        own.create(LOG_LOCATIONS, json.dumps(current).encode())
     content = own.read(LOG_LOCATIONS)
-    return {**(json.loads(content) if content is not None else {}), **known}
+    return {**(json.loads(content) if content is not None else {}), **current}
 
 
 def reader_name(job: str, task: Task) -> str:

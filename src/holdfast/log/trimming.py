@@ -45,7 +45,7 @@ class LogTrimmer:
             self.trim(stream, task)
 
     def trim(self, stream: str, task: int) -> None:
-        """Remove all epochs of a task's stream that nobody needs any more."""
+        """Remove all epochs of a task's stream that no task, reader or agent needs any more."""
         until = self._checkpoints.epoch_reached_by_all(self._remaining_users(stream, task))
         reader_epochs = [int(self._store.read(name) or b"-1") for name in self._store.names(_reader_folder(stream, task))]
         if until is None:

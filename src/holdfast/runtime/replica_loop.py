@@ -31,8 +31,8 @@ class Killed(BaseException):
 class ReplicaLoop:
     """The thread of one replica.
 
-    `create` builds the replica inside the thread when it becomes active. It may take long and may fail; it returns None if its
-    second argument, which says whether the loop is stopping, became true. `cancel` cancels the replica's Spark jobs.
+    `create` builds the replica inside the thread when it becomes active. It may take long and may fail. Its
+    second argument tells it whether the loop is stopping; it then returns None. `cancel` cancels the replica's Spark jobs.
     """
 
     def __init__(

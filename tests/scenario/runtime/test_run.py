@@ -1,4 +1,4 @@
-"""Applications that run while their parts are killed: real Spark, real processes, SIGKILL."""
+"""`holdfast run` with faults: real Spark, real processes, SIGKILL."""
 
 import json
 import os
@@ -33,19 +33,19 @@ server.start()
 print(server.get_host_and_port()[1], flush=True)
 sys.stdin.read()
 """
-"""An object store that says which port it has got, and ends with whoever started it."""
+"""An object store that prints its port, and ends when its standard input is closed."""
 
 
 def wait_until(condition, *, limit_s):
-    ends = time.monotonic() + limit_s
+    deadline_s = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < ends, f"not within {limit_s} s"
+        assert time.monotonic() < deadline_s, f"not within {limit_s} s"
         time.sleep(0.02)
 
 
 @contextmanager
 def object_store(tmp_path):
-    """An object store behind HTTP, with conditional puts, as a process of its own; gives the URL of a log in it."""
+    """Start an object store with conditional puts in a process of its own; yield the environment that points to it."""
     with (tmp_path / "store.log").open("wb") as log:
         server = subprocess.Popen(
             [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
@@ -76,7 +76,7 @@ def object_store(tmp_path):
 
 
 def run(tmp_path, *, faults, seconds=None, options=(), environment=None, application=EXAMPLE):
-    """Run an application over a market of so many seconds, or over the one that is there."""
+    """Run an application on a new market trace of this many seconds, or on the existing trace."""
     market, schedule = tmp_path / "market.parquet", tmp_path / "faults.yaml"
     if seconds is not None:
         write_market(market, events=200 * seconds, seed=1, tickers=50, rate=200.0, peak=400.0)
@@ -99,15 +99,15 @@ def run(tmp_path, *, faults, seconds=None, options=(), environment=None, applica
     return json.loads(process.stdout), process
 
 
-def left_behind(tmp_path):
-    """Processes that still work in the run's folder."""
+def remaining_processes(tmp_path):
+    """Return the command lines of processes that still work in the run's folder."""
     lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return [line for line in lines if any(str(tmp_path) in word for word in line)]
 
 
-def require_nothing_left(tmp_path):
-    """What was killed last may take a moment to be gone."""
-    wait_until(lambda: not left_behind(tmp_path), limit_s=60)
+def require_no_processes(tmp_path):
+    """Wait until no process works in the run's folder: killed processes may take a moment to end."""
+    wait_until(lambda: not remaining_processes(tmp_path), limit_s=60)
 
 
 LAW = {
@@ -118,38 +118,40 @@ LAW = {
     "second law at 'bargains'": True,
 }
 ANYTHING = ["pe", "host", "node", "orchestrator"]
-STRUCK = ["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"]
-STORED = ["--log", "s3://logs/log", "--out", "s3://logs/out"]
+FAULT_OPTIONS = ["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"]
+STORE_OPTIONS = ["--log", "s3://logs/log", "--out", "s3://logs/out"]
 
 
-def require_whole(document, process, *, faults):
+def require_second_law(document, process, *, faults):
     assert document["state"] == "completed", (document, process.stderr[-3000:])
-    found = {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
-    assert found.pop("every fault struck") is not False  # what is drawn may be dead already
-    assert found == LAW, document["verdicts"]
+    verdicts = {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
+    assert verdicts.pop("every fault struck") is not False  # the chosen target may be dead already
+    assert verdicts == LAW, document["verdicts"]
     assert len(document["faults"]) == faults
     assert process.returncode == 0
 
 
-def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_killed_at_random(tmp_path):
+def test_second_law_holds_after_random_kills(tmp_path):
     faults = {
         "seed": 3,
         "random": {"count": 3, "from_s": 3, "to_s": 12, "what": ["pe", "host", "node"], "back_after_s": 2},
         "faults": [{"at_s": 8, "kind": "crash", "what": "orchestrator"}],
     }
-    document, process = run(tmp_path, seconds=18, faults=faults, options=STRUCK)
-    require_whole(document, process, faults=4)
-    require_nothing_left(tmp_path)
+    document, process = run(tmp_path, seconds=18, faults=faults, options=FAULT_OPTIONS)
+    require_second_law(document, process, faults=4)
+    require_no_processes(tmp_path)
     assert f"report: {document['report']}" in process.stderr
     report = Path(document["report"]).read_text()
     assert "crash orchestrator" in report and document["verdicts"][0]["said"] in report
 
 
-def test_with_its_log_on_an_object_store_random_kills_cost_nothing(tmp_path):
+def test_second_law_holds_with_the_log_on_an_object_store(tmp_path):
     faults = {"seed": 4, "random": {"count": 3, "from_s": 3, "to_s": 8, "what": ANYTHING, "back_after_s": 2}}
     with object_store(tmp_path) as environment:
-        document, process = run(tmp_path, seconds=12, faults=faults, options=[*STRUCK, *STORED], environment=environment)
-    require_whole(document, process, faults=3)
+        document, process = run(
+            tmp_path, seconds=12, faults=faults, options=[*FAULT_OPTIONS, *STORE_OPTIONS], environment=environment
+        )
+    require_second_law(document, process, faults=3)
 
 
 @pytest.mark.long
@@ -157,14 +159,14 @@ def test_with_its_log_on_an_object_store_random_kills_cost_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("seed", "kinds"), [(5, ["crash"]), (7, ["crash"]), (12, ["crash"]), (8, ["crash", "stall", "slow", "cut"])]
 )
-def test_the_output_is_whole_whatever_is_drawn(tmp_path, seed, kinds, stored):
-    drawn = {"count": 5, "from_s": 3, "to_s": 15, "kinds": kinds, "what": ANYTHING, "back_after_s": 2, "for_s": 4}
+def test_second_law_holds_for_more_random_faults(tmp_path, seed, kinds, stored):
+    random_faults = {"count": 5, "from_s": 3, "to_s": 15, "kinds": kinds, "what": ANYTHING, "back_after_s": 2, "for_s": 4}
     with object_store(tmp_path) if stored else nullcontext({}) as environment:
-        options = [*STRUCK, *(STORED if stored else [])]
-        faults = {"seed": seed, "random": drawn}
+        options = [*FAULT_OPTIONS, *(STORE_OPTIONS if stored else [])]
+        faults = {"seed": seed, "random": random_faults}
         document, process = run(tmp_path, seconds=20, faults=faults, options=options, environment=environment)
-    require_whole(document, process, faults=5)
-    require_nothing_left(tmp_path)
+    require_second_law(document, process, faults=5)
+    require_no_processes(tmp_path)
 
 
 PICKY = """
@@ -191,41 +193,41 @@ app.sink("whole", calm)
 """
 
 
-def test_an_operator_that_cannot_bear_a_row_is_named_and_the_rest_goes_on_to_its_end(tmp_path):
+def test_failing_operator_is_named_and_the_rest_finishes(tmp_path):
     application = tmp_path / "picky.py"
     application.write_text(PICKY)
     document, process = run(tmp_path, seconds=10, faults={}, options=["--nodes", "2", "--no-verify"], application=application)
     assert (document["state"], process.returncode) == ("failed", 1)
-    words = r"picky/0 abandoned, last: .*operator 'picky' \(picky\.py:\d+\).*unlucky.*seq (\d+) to (\d+), tried 3 times"
-    said = re.search(words, document["reason"], re.DOTALL)
-    assert said, document["reason"]
-    assert int(said[1]) <= 700 <= int(said[2])
+    message = r"picky/0 abandoned, last: .*operator 'picky' \(picky\.py:\d+\).*unlucky.*seq (\d+) to (\d+), tried 3 times"
+    match = re.search(message, document["reason"], re.DOTALL)
+    assert match, document["reason"]
+    assert int(match[1]) <= 700 <= int(match[2])
     events = read_history(tmp_path / "run")
-    left = {
+    epochs = {
         sink: {e.about["epoch"] for e in events if e.kind == "output" and e.about["sink"] == sink} for sink in ("whole", "broken")
     }
-    assert len(left["whole"]) == document["epochs"]
-    assert 0 < len(left["broken"]) < document["epochs"]
+    assert len(epochs["whole"]) == document["epochs"]
+    assert 0 < len(epochs["broken"]) < document["epochs"]
     assert document["rows"]["whole"] == 2000
-    require_nothing_left(tmp_path)
+    require_no_processes(tmp_path)
 
 
 def write_turning_market(tmp_path, *, trades_s, quotes_s):
-    """A market of mostly trades at first and mostly quotes later."""
+    """Write a market trace that has mostly trades first and mostly quotes later."""
     parts = []
     for seed, (seconds, quotes) in enumerate([(trades_s, 0.2), (quotes_s, 0.8)]):
         path = tmp_path / f"part-{seed}.parquet"
         write_market(path, events=200 * seconds, seed=seed, tickers=50, rate=200.0, peak=300.0, quotes=quotes)
         parts.append(pq.read_table(path))
-    first, then = parts
-    between = pc.add(pc.subtract(pc.max(first["time"]), pc.min(then["time"])), pa.scalar(1_000_000, pa.duration("us")))
-    moved = {"seq": pc.add(then["seq"], pc.max(first["seq"])), "time": pc.add(then["time"], between)}
-    columns = [moved[name] if name in moved else then[name] for name in then.column_names]
-    pq.write_table(pa.concat_tables([first, pa.table(columns, schema=then.schema)]), tmp_path / "market.parquet")
+    first, second = parts
+    shift = pc.add(pc.subtract(pc.max(first["time"]), pc.min(second["time"])), pa.scalar(1_000_000, pa.duration("us")))
+    moved = {"seq": pc.add(second["seq"], pc.max(first["seq"])), "time": pc.add(second["time"], shift)}
+    columns = [moved[name] if name in moved else second[name] for name in second.column_names]
+    pq.write_table(pa.concat_tables([first, pa.table(columns, schema=second.schema)]), tmp_path / "market.parquet")
 
 
 @pytest.mark.long
-def test_a_plan_follows_the_rates_while_the_application_runs_and_outlives_the_orchestrator(tmp_path):
+def test_plan_follows_the_rates_despite_an_orchestrator_crash(tmp_path):
     write_turning_market(tmp_path, trades_s=40, quotes_s=120)
     mostly_trades = ("aggregator", "market", "quote_filter", "trade_filter", "trade_quote")
     plan = PlanDocument(
@@ -245,22 +247,22 @@ def test_a_plan_follows_the_rates_while_the_application_runs_and_outlives_the_or
     document, process = run(tmp_path, faults=faults, options=options)
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
-    said = [event.about["said"] for event in read_history(tmp_path / "run") if event.kind == "orchestrator"]
-    (moved,) = [text for text in said if text.startswith("the plan follows the rates")]
+    texts = [event.about["said"] for event in read_history(tmp_path / "run") if event.kind == "orchestrator"]
+    (moved,) = [text for text in texts if text.startswith("the plan follows the rates")]
     assert "starts bargain_index/0, stops aggregator/0" in moved
 
 
 @pytest.mark.long
-def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_killed(tmp_path, standalone_master, on_loopback):
+def test_standalone_cluster_survives_the_kill_of_a_node(tmp_path, standalone_master, on_loopback):
     faults = {"faults": [{"at_s": 4, "kind": "crash", "what": "node", "target": ["n2"]}]}
     options = ["--nodes", "2", "--master", standalone_master, "--memory", "512m", "--checkpoint-epochs", "5"]
     document, process = run(tmp_path, seconds=10, faults=faults, options=options, environment=on_loopback)
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
-    require_nothing_left(tmp_path)
+    require_no_processes(tmp_path)
 
 
-def test_an_application_on_spark_does_not_notice_that_the_orchestrator_is_killed_at_transitions():
+def test_orchestrator_kills_at_transitions_do_not_affect_spark():
     command = ["inject", "--beside-spark", "--sample", "4", "--seed", "6", "--json"]
     process = subprocess.run([*HOLDFAST, *command], capture_output=True, text=True, timeout=LIMIT_S)
     assert process.stdout, process.stderr[-3000:]

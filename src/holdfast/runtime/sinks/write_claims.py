@@ -16,7 +16,7 @@ class WriteClaims:
     """The claims of one replica of a sink on epochs, in the store of the sink's output.
 
     The first replica to claim an epoch writes it. An epoch is therefore written once, unless its writer dies in the middle or takes
-    longer than CLAIM_TIMEOUT_S. Claims are removed once the sink has a checkpoint past them, which says the same.
+    longer than CLAIM_TIMEOUT_S. Claims are removed once a checkpoint of the sink shows that the epochs are written.
     """
 
     def __init__(self, out: Store, task: str, *, checkpoints: Checkpoints, clock: Callable[[], float]) -> None:
