@@ -132,7 +132,7 @@ def test_errors_at_the_start_exit_with_code_2(tmp_path):
     assert (done.returncode, "the database has version 99 and this holdfast knows versions up to" in done.stderr) == (2, True)
     (tmp_path / "diary.db").write_text("Dear diary, " * 100)
     done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'diary.db'}")
-    assert (done.returncode, "cannot be used: file is not a database; mend it, or give another" in done.stderr) == (2, True)
+    assert (done.returncode, "cannot be used: file is not a database; fix that, or give another" in done.stderr) == (2, True)
     done = serve("--work", tmp_path / "w", "--port", 0, "--plugin", "dataflow=nowhere:Graph")
     assert done.returncode == 2
     assert "plug-in 'dataflow' of --plugin cannot be loaded from 'nowhere:Graph': No module named 'nowhere'" in done.stderr
