@@ -16,7 +16,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.campaign_run import run_campaign
-from holdfast.assess.campaign_setup import build_campaign
+from holdfast.assess.campaign_setup import DEFAULT_OPTIONS, build_campaign
 from holdfast.assess.case import Case
 from holdfast.assess.fitting import default_outages
 from holdfast.assess.targets import Choice
@@ -190,19 +190,13 @@ class AdviceLoop:
         """Return options of `holdfast assess` for a campaign, with the offsets and section of `fitting` if given."""
         lengths = (self._outage_s / 4, self._outage_s)
         return {
+            **DEFAULT_OPTIONS,
             "repetitions": self.options["repetitions"],
             "outages": lengths if folder == SINGLE else lengths[1:],  # only single failures need the effect of the length
             "rate": "peak",
-            "targets": (),
             "offsets": fitting.offsets if fitting else (),
-            "golden_runs": None,
-            "fault": "loss",
             "section": fitting.section if fitting else None,
-            "threshold": 0.03,
-            "percentile": 0.9,
-            "jitter": 8,
             "seed": self.options["seed"],
-            "affected": None,
         }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 __all__ = [
+    "DEFAULT_OPTIONS",
     "OUTAGES_S",
     "PACES",
     "SECTION",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_so_far
     from holdfast.assess.campaign_run import run_campaign
     from holdfast.assess.campaign_setup import (
+        DEFAULT_OPTIONS,
         build_campaign,
         describe_partial_subject,
         describe_subject,

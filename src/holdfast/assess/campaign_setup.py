@@ -25,6 +25,7 @@ from holdfast.assess.fitting import (
     longest_loss,
     spread_offsets,
 )
+from holdfast.assess.metrics import PERCENTILE, THRESHOLD
 from holdfast.assess.output_score import READY_MADE, OutputScore, own_affected, own_scores, ready_made, score_of
 from holdfast.assess.targets import Target
 from holdfast.documents.descriptor import Descriptor
@@ -32,6 +33,23 @@ from holdfast.documents.document import read_document
 from holdfast.documents.fault import KINDS, Side, StreamFault
 from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
+
+DEFAULT_OPTIONS: Mapping[str, Any] = {
+    "targets": (),
+    "offsets": (),
+    "outages": (),
+    "rate": "both",
+    "repetitions": 5,
+    "golden_runs": None,
+    "fault": "loss",
+    "section": None,
+    "threshold": THRESHOLD,
+    "percentile": PERCENTILE,
+    "jitter": 8,
+    "seed": 1,
+    "affected": None,
+}
+"""Options of `holdfast assess` that `build_campaign` uses, for campaigns that other commands run."""
 
 
 def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:

@@ -51,16 +51,11 @@ def choose_targets(graph: Graph, *, kind: str = "loss", side: Side = "input") ->
     return tuple(choices.values())
 
 
-def group_target(graph: Graph, names: Iterable[str]) -> Target:
-    """Return the operators and sources with these names as one target, in topological order.
-
-    The name of a PE means all its operators. Raises HoldfastError for any other name.
-    """
-    return group_targets(graph, [names])[0]
-
-
 def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]:
-    """Return the target of each group; HoldfastError with all unknown names."""
+    """Return the target of each group of names, in topological order; HoldfastError with all unknown names.
+
+    A name is that of an operator, of a source, or of a PE, which means all its operators.
+    """
     groups = [list(group) for group in groups]
     members = {name: _members(graph, name) for group in groups for name in group}
     unknown = [f"'{name}'" for name, operators in members.items() if not operators]

@@ -30,13 +30,13 @@ def joined():
 def test_arrival_order_varies_within_the_bound_by_seed(spark, orders):
     rows = orders.withColumn("epoch", F.col("seq"))
 
-    def seen(seed):
+    def observed(seed):
         graph = jittered(joined().graph(), bound=5, seeds=[seed])
         table = run_batch(graph, {"orders": rows})["newest"].toArrow()
         return dict(zip(table["seq"].to_pylist(), table["kept"].to_pylist(), strict=True))
 
-    one, other = seen(1), seen(2)
-    assert one == seen(1) != other
+    one, other = observed(1), observed(2)
+    assert one == observed(1) != other
     assert sorted(one) == list(range(1, 40, 2))
     assert all(kept is None or abs(kept - seq) <= 11 for seq, kept in one.items())
     ordered = [kept for _, kept in sorted(one.items()) if kept is not None]

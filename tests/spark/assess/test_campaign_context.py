@@ -20,10 +20,10 @@ def test_huge_seqs_are_rejected_unless_the_order_is_fixed(spark, market):
 
 
 @pytest.mark.parametrize("outputs", [True, False])
-@pytest.mark.parametrize(("score", "said"), [("sum(double('nan'))", "no number"), ("avg(gain + double('inf'))", "infinite")])
-def test_non_finite_score_is_rejected(spark, market, outputs, score, said):
+@pytest.mark.parametrize(("score", "message"), [("sum(double('nan'))", "no number"), ("avg(gain + double('inf'))", "infinite")])
+def test_non_finite_score_is_rejected(spark, market, outputs, score, message):
     context = bargains(spark, market, scores=[score_of("bargains", score)])
-    with pytest.raises(HoldfastError, match=rf"is {said}.* in the section of seqs 250 to 499"):
+    with pytest.raises(HoldfastError, match=rf"is {message}.* in the section of seqs 250 to 499"):
         run_golden(context, 1, outputs=outputs)
 
 

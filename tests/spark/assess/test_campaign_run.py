@@ -97,5 +97,5 @@ def test_application_that_breaks_the_first_law_is_rejected(spark):
     context = CampaignContext(spark, app, {"orders": rows}, scores=select_scores(app, ()), jitter=0, section=10)
     steps = []
     with pytest.raises(ApplicationError, match=r"operator 'numbered' .* breaks the first law"):
-        require_first_law(context, progress=lambda *said: steps.append(said))
+        require_first_law(context, progress=lambda *message: steps.append(message))
     assert steps == [("operators checked against the first law", done, 1) for done in (0, 1)]

@@ -46,25 +46,25 @@ def test_interrupted_campaign_resumes_without_repeating_trials(spark, market, tm
     runner = Runner(context, campaign, verify=False, rows=1)
     results = Results(tmp_path, campaign)
     kept = results.add
-    seen = []
+    observed = []
 
     def add_once(outcomes):
-        if seen:
+        if observed:
             raise KeyboardInterrupt
-        seen.extend(trial for trial, _ in outcomes)
+        observed.extend(trial for trial, _ in outcomes)
         kept(outcomes)
 
     monkeypatch.setattr(results, "add", add_once)
     with pytest.raises(KeyboardInterrupt):
         runner.run(results, parallel=1)
     first = Results(tmp_path, campaign).done()
-    assert first == set(seen) and 0 < len(first) < campaign.size
+    assert first == set(observed) and 0 < len(first) < campaign.size
     again = Results(tmp_path, campaign)
     fresh = []
     add = again.add
     monkeypatch.setattr(again, "add", lambda outcomes: (fresh.extend(trial for trial, _ in outcomes), add(outcomes)))
     runner.run(again, parallel=1)
-    assert sorted([*seen, *fresh]) == sorted(campaign.trials())
+    assert sorted([*observed, *fresh]) == sorted(campaign.trials())
 
 
 def peeking():

@@ -61,8 +61,8 @@ def test_operators_of_one_pe_fail_together():
 
 def test_operator_costs_as_much_as_the_one_it_behaves_like():
     choices = [Choice("read", ("a source",)), Choice("clean", (), like="read"), Choice("idle", ("reads two streams",))]
-    found = single_losses(choices, {"read": SINGLE["read"]})
-    assert found == {"read": SINGLE["read"], "clean": SINGLE["read"], "idle": Loss("idle", (0.0, 0.0))}
+    result = single_losses(choices, {"read": SINGLE["read"]})
+    assert result == {"read": SINGLE["read"], "clean": SINGLE["read"], "idle": Loss("idle", (0.0, 0.0))}
 
 
 def test_expected_loss_is_a_mean_with_spread_over_offsets():

@@ -68,7 +68,7 @@ def test_replicas_are_spent_completely_unlike_a_cpu_share():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("0", "got 0; with a budget of nothing there is nothing to advise"),
         ("0%", "got 0%; with a budget of nothing there is nothing to advise"),
@@ -79,8 +79,8 @@ def test_replicas_are_spent_completely_unlike_a_cpu_share():
         ("half", "got 'half'"),
     ],
 )
-def test_invalid_budget_is_rejected(text, said):
-    with pytest.raises(HoldfastError, match=said):
+def test_invalid_budget_is_rejected(text, message):
+    with pytest.raises(HoldfastError, match=message):
         Budget.of(text).check(PRICES)
 
 

@@ -192,11 +192,11 @@ def test_terminal_output_names_plans_like_the_page(apart, capsys):
     advice, _ = Told(repetitions=1).run(CPU)
     empty = replace(advice.plans[-1], candidate=Candidate("of", ()))
     _print_advice(replace(advice, plans=(*advice.plans, empty)), "no strategy", [])
-    said = capsys.readouterr().out
-    assert "between arrival orders" not in said
-    assert "plan by what was measured: count; one failure" in said
-    assert "plan by output fidelity (PPA): nothing: of its best plans none that fits keeps an output alive; one failure" in said
-    assert "The next: sum, 1 replica, for 25% more of full replication's CPU" in said
+    message = capsys.readouterr().out
+    assert "between arrival orders" not in message
+    assert "plan by what was measured: count; one failure" in message
+    assert "plan by output fidelity (PPA): nothing: of its best plans none that fits keeps an output alive; one failure" in message
+    assert "The next: sum, 1 replica, for 25% more of full replication's CPU" in message
 
 
 def test_default_completeness_is_not_called_requested():

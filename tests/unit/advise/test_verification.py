@@ -48,12 +48,12 @@ def kills(events, quality=lambda epochs: 1.0, victims=VICTIMS):
 
 
 def test_kill_is_judged_by_output_until_the_next_kill():
-    seen = []
-    one, other = kills(history(inexact=[5, 21, 22]), lambda epochs: seen.append(list(epochs)) or 0.8)
+    observed = []
+    one, other = kills(history(inexact=[5, 21, 22]), lambda epochs: observed.append(list(epochs)) or 0.8)
     assert (one.at_s, one.epochs, one.inexact) == (8.0, 10, 0)
     assert (other.epochs, other.inexact, other.holds) == (10, 2, True)  # without a replica: 2 of 10 s, and 3 were stated
     assert one.holds is False  # with one, 1 s was the worst that was stated
-    assert seen == [list(range(10, 20)), list(range(20, 30))]
+    assert observed == [list(range(10, 20)), list(range(20, 30))]
 
 
 def test_result_states_what_kills_do_not_show():
@@ -64,13 +64,13 @@ def test_result_states_what_kills_do_not_show():
 
 
 def test_progress_counts_from_the_first_epoch():
-    told, clock = [], iter([99.0, 105.5, 500.0])
-    show = progress_of(2, lambda *seconds: told.append(seconds), clock=lambda: next(clock))
+    shown_lines, clock = [], iter([99.0, 105.5, 500.0])
+    show = progress_of(2, lambda *seconds: shown_lines.append(seconds), clock=lambda: next(clock))
     show({}, [], None)
     for _ in range(3):
         show({}, [], SimpleNamespace(opened_s=100.0))
     assert run_s(2) == 28.0
-    assert told == [(0, 28), (5, 28), (28, 28)]
+    assert shown_lines == [(0, 28), (5, 28), (28, 28)]
 
 
 def test_epoch_counts_once_for_several_sinks():

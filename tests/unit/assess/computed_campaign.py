@@ -52,7 +52,7 @@ def golden():
 
 def outcomes(of=None):
     """loud: from its offset on 2 or 4 sections score 150 too much. quiet: 1 or 2 sections are lost."""
-    found = {}
+    result = {}
     for trial in (of or campaign()).trials():
         begin, length = trial.offset // 100, int(trial.outage_s)
         if trial.case == "loud":
@@ -62,5 +62,5 @@ def outcomes(of=None):
         if "replica" in trial.case:
             sections, size = sections[:1], 20.0
         differences = {"sum(x)": np.full(len(sections), size), "count(x)": np.zeros(len(sections))}
-        found[trial] = TrialOutcome(sections, differences)
-    return found
+        result[trial] = TrialOutcome(sections, differences)
+    return result

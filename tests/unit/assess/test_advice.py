@@ -46,28 +46,28 @@ def test_advice_warns_of_impact_from_nearly_empty_sections():
     for run in thin["runs"]:
         run["sum(x)"] = [100.0] * 11 + [0.1] + [100.0] * (SECTIONS - 12)
     first = assess(campaign(), facts(), thin, outcomes().items)[0]
-    said = str(advise(first, first.case("loud")))
-    assert "its quality impact of 2,250,006.75 at the worst offset is the largest" in said
-    assert "100% of that is 1 section in which golden scores next to nothing" in said
+    message = str(advise(first, first.case("loud")))
+    assert "its quality impact of 2,250,006.75 at the worst offset is the largest" in message
+    assert "100% of that is 1 section in which golden scores next to nothing" in message
     quiet = str(advise(first, first.case("loud+quiet (replica, 1 s)")))
     assert "is less than 1% of the largest" in quiet and "next to nothing" not in quiet
 
 
 def test_advice_promises_no_recovery_after_the_end_of_the_trace():
     def lost(at, peak=100.0):
-        found = outcomes()
-        for trial in found:
+        result = outcomes()
+        for trial in result:
             if trial.case == "loud" and trial.offset == at:
                 sections = np.arange(at // 100, SECTIONS)
-                found[trial] = TrialOutcome(
+                result[trial] = TrialOutcome(
                     sections, {"sum(x)": np.full(len(sections), 150.0), "count(x)": np.zeros(len(sections))}
                 )
-        return assess(campaign(), facts(source={"tuples": 2000, "average": 50.0, "peak": peak}), golden(), found.items)[0]
+        return assess(campaign(), facts(source={"tuples": 2000, "average": 50.0, "peak": peak}), golden(), result.items)[0]
 
     for at, sections in ((1000, 10), (1500, 5)):
-        said = str(advise(lost(at), lost(at).case("loud")))
-        assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in said
-        assert "right again" not in said
+        message = str(advise(lost(at), lost(at).case("loud")))
+        assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in message
+        assert "right again" not in message
         assert metric_row(lost(at).case("loud"))[3].endswith("+")
         page = assessment_page(campaign(), facts(), [lost(at)], CHOICES)
         assert "Losing loud hurts most (quality impact" in page and ", not settled when the trace ended), losing quiet" in page
@@ -77,7 +77,7 @@ def test_advice_promises_no_recovery_after_the_end_of_the_trace():
 
 
 @pytest.mark.parametrize(
-    ("sizes", "said"),
+    ("sizes", "message"),
     [
         ((-100.0, -300.0), "the longer it is out the more quality falls (correlation -1.00), so a quicker restart pays"),
         ((100.0, 300.0), "the longer it is out the more quality rises above the truth (correlation 1.00), so a quicker"),
@@ -85,13 +85,13 @@ def test_advice_promises_no_recovery_after_the_end_of_the_trace():
         ((300.0, 100.0), "its damage does not simply follow the outage (correlation -1.00)"),
     ],
 )
-def test_quicker_restart_is_advised_only_if_damage_grows(sizes, said):
-    found = {
+def test_quicker_restart_is_advised_only_if_damage_grows(sizes, message):
+    result = {
         trial: TrialOutcome(
             np.array([trial.offset // 100]),
             {"sum(x)": np.array([sizes[int(trial.outage_s) - 1]]), "count(x)": np.zeros(1)},
         )
         for trial in campaign().trials()
     }
-    first = assess(campaign(), facts(), golden(), found.items)[0]
-    assert said in str(advise(first, first.case("quiet")))
+    first = assess(campaign(), facts(), golden(), result.items)[0]
+    assert message in str(advise(first, first.case("quiet")))

@@ -68,14 +68,14 @@ def test_zero_golden_score_has_no_quality():
 
 
 def test_page_states_the_spread_of_golden_runs():
-    def said(about, runs):
+    def message(about, runs):
         return assessment_page(campaign(), about, assess(campaign(), about, {"runs": runs}, outcomes().items)[:1], CHOICES)
 
     run = golden()["runs"][0]
     other = {"sum(x)": [101.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
-    assert "over 2 golden runs sum(x) varies by 0.007 of its mean" in said(facts(), [run, other])
-    assert "one golden run does not show how much the score varies" in said(facts(), [run])
-    assert "Every run of this application gives the same output" in said(facts(deterministic=True), [run])
+    assert "over 2 golden runs sum(x) varies by 0.007 of its mean" in message(facts(), [run, other])
+    assert "one golden run does not show how much the score varies" in message(facts(), [run])
+    assert "Every run of this application gives the same output" in message(facts(deterministic=True), [run])
 
 
 def test_page_plots_growth_of_the_most_critical_case():

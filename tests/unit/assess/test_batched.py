@@ -40,13 +40,13 @@ def obstacle_for(target, **changes):
 
 
 def test_varying_arrival_order_prevents_shared_jobs():
-    said = obstacle_for("smooth", deterministic=False)
-    assert said.startswith("operator 'priced' reads streams whose arrival order varies from run to run, so its output does too")
-    assert "with --jitter 0 the order is always the same, and they share jobs" in said
+    message = obstacle_for("smooth", deterministic=False)
+    assert message.startswith("operator 'priced' reads streams whose arrival order varies from run to run, so its output does too")
+    assert "with --jitter 0 the order is always the same, and they share jobs" in message
     assert obstacle_for("smooth", deterministic=True) is None
     assert obstacle_for("orders", deterministic=False) is None
 
 
 def test_widely_spaced_seqs_prevent_shared_jobs():
-    said = obstacle_for("orders", deterministic=True, span=10**13)
-    assert said == "its seqs, from 7 to 10,000,000,000,006, are too far apart to carry the number of a trial too"
+    message = obstacle_for("orders", deterministic=True, span=10**13)
+    assert message == "its seqs, from 7 to 10,000,000,000,006, are too far apart to carry the number of a trial too"

@@ -32,13 +32,13 @@ def test_all_errors_of_a_campaign_are_reported_together():
         campaign(
             offsets=(-1,), outages_s=(0.0,), paces=("slow",), repetitions=5, golden_runs=1, percentile=2, fault={"kind": "fire"}
         )
-    said = str(raised.value)
-    assert "an offset counts source tuples from 0, got -1" in said
-    assert "an outage lasts more than 0 seconds, got 0" in said
-    assert "a rate is 'average' or 'peak', got 'slow'" in said
-    assert "golden runs must be at least as many as the 5 repetitions, got 1" in said
-    assert "the percentile lies above 0 and up to 1, got 2" in said
-    assert "unknown kind 'fire'" in said
+    message = str(raised.value)
+    assert "an offset counts source tuples from 0, got -1" in message
+    assert "an outage lasts more than 0 seconds, got 0" in message
+    assert "a rate is 'average' or 'peak', got 'slow'" in message
+    assert "golden runs must be at least as many as the 5 repetitions, got 1" in message
+    assert "the percentile lies above 0 and up to 1, got 2" in message
+    assert "unknown kind 'fire'" in message
 
 
 def test_duplicate_and_infinite_values_are_rejected():
@@ -51,14 +51,14 @@ def test_duplicate_and_infinite_values_are_rejected():
             seed=-2,
             affected=0,
         )
-    said = str(raised.value)
-    assert "the offset '10' is given twice" in said
-    assert "the outage '1.0' is given twice" in said
-    assert "the score 'count(*)' is given twice" in said
-    assert "an outage lasts more than 0 seconds, got inf" in said
-    assert "arrival order can be jittered by 0 to 127 tuples, got -1" in said
-    assert "the seed must not be negative, got -2" in said
-    assert "a fault affects at least 1 source tuple, got 0" in said
+    message = str(raised.value)
+    assert "the offset '10' is given twice" in message
+    assert "the outage '1.0' is given twice" in message
+    assert "the score 'count(*)' is given twice" in message
+    assert "an outage lasts more than 0 seconds, got inf" in message
+    assert "arrival order can be jittered by 0 to 127 tuples, got -1" in message
+    assert "the seed must not be negative, got -2" in message
+    assert "a fault affects at least 1 source tuple, got 0" in message
     with pytest.raises(HoldfastError, match="a failover takes more than 0 seconds, got -1"):
         Case(("a",), -1.0)
 

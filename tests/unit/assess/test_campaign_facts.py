@@ -49,7 +49,7 @@ def test_damaged_campaign_and_golden_run_are_reported(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "document", "said"),
+    ("name", "document", "message"),
     [
         ("facts", {}, "sections: field required; deterministic: field required; why_slow: field required and 5 more"),
         ("facts", facts(firsts={"10": 10}), "it has no firsts.20"),
@@ -61,12 +61,12 @@ def test_damaged_campaign_and_golden_run_are_reported(tmp_path):
         ("golden", {"runs": [{"count(*)": "many"}]}, "runs.0.count(*): input should be a valid list"),
     ],
 )
-def test_results_file_with_missing_values_is_reported(tmp_path, name, document, said):
+def test_results_file_with_missing_values_is_reported(tmp_path, name, document, message):
     results = Results(tmp_path, campaign())
     results.write(name, document)
     with pytest.raises(HoldfastError) as raised:
         results.read(name)
-    assert f"{name}.json' is damaged ({said}" in str(raised.value)
+    assert f"{name}.json' is damaged ({message}" in str(raised.value)
     assert "remove it, and the same command finds it out again" in str(raised.value)
 
 

@@ -55,9 +55,11 @@ def test_folder_of_another_trace_is_rejected_with_differing_fields(tmp_path):
     begun.add([(next(campaign().trials()), outcome(1.0))])
     with pytest.raises(HoldfastError) as raised:
         Results(tmp_path, campaign(subject=subject | {"trace": "april.parquet", "trace_hash": "0b" * 8}))
-    said = str(raised.value)
-    assert 'its trace "march.parquet", now "april.parquet"; its trace hash "0a0a0a0a0a0a0a0a", now "0b0b0b0b0b0b0b0b"; give' in said
-    assert "shop" not in said
+    message = str(raised.value)
+    assert (
+        'its trace "march.parquet", now "april.parquet"; its trace hash "0a0a0a0a0a0a0a0a", now "0b0b0b0b0b0b0b0b"; give' in message
+    )
+    assert "shop" not in message
 
 
 def test_folder_without_results_can_be_reused(tmp_path):

@@ -39,12 +39,12 @@ def ground_of(graph, shapes, keys, seqs, ends=(10**9,), base=0):
 
 def outputs(rows, lost=frozenset()):
     """What the sum puts out: for each row the sum of it and the N rows of its key before it."""
-    found, past = {}, {}
+    result, past = {}, {}
     for seq, key in rows:
         if seq not in lost:
             past.setdefault(key, []).append(seq)
-            found[seq] = sum(past[key][-N - 1 :])
-    return found
+            result[seq] = sum(past[key][-N - 1 :])
+    return result
 
 
 @given(st.lists(st.integers(0, 2), min_size=4, max_size=40), st.data())
@@ -66,10 +66,10 @@ def test_reach_covers_all_changed_output_and_needed_rows(keys, data):
     start, stop = reach.needs["filter"]
     for at, k in enumerate(reach.keys):
         few = [(seq, key) for seq, key in rows if key == k and start[at] <= seq <= stop[at]]
-        told = outputs(few, lost)
+        lines = outputs(few, lost)
         for seq, key in rows:
             if key == k and reach.first[at] <= seq <= reach.last[at]:
-                assert told.get(seq) == faulty.get(seq)
+                assert lines.get(seq) == faulty.get(seq)
 
 
 def test_key_without_further_rows_never_recovers():

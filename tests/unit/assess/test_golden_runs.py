@@ -25,10 +25,10 @@ def test_section_without_rows_or_values_has_the_missing_value():
     assert np.isnan(parts(7.0, None, missing=np.nan)).tolist() == [True, True, True, False, True]
 
 
-@pytest.mark.parametrize(("value", "said"), [(np.nan, r"no number \(nan\)"), (np.inf, "infinite"), (-np.inf, "infinite")])
-def test_non_finite_score_is_reported_with_its_first_section(value, said):
+@pytest.mark.parametrize(("value", "message"), [(np.nan, r"no number \(nan\)"), (np.inf, "infinite"), (-np.inf, "infinite")])
+def test_non_finite_score_is_reported_with_its_first_section(value, message):
     with pytest.raises(
-        HoldfastError, match=rf"the score 'avg\(price\)' is {said} in the section of seqs 110 to 119; every section needs"
+        HoldfastError, match=rf"the score 'avg\(price\)' is {message} in the section of seqs 110 to 119; every section needs"
     ):
         parts(np.inf, value, 1.0)
 

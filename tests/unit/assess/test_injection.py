@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.app.load import load_app
 from holdfast.assess.injection import Injection, describe_injected_graph, injected, injected_edges
-from holdfast.assess.targets import group_target
+from holdfast.assess.targets import group_targets
 from holdfast.documents.fault import Loss
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -30,8 +30,8 @@ def graph():
     ],
 )
 def test_fault_affects_edges_of_its_target(graph, target, side, edges):
-    found = injected_edges(graph, group_target(graph, target), side)
-    assert {stream: tuple(sorted(readers)) for stream, readers in found.items()} == edges
+    result = injected_edges(graph, group_targets(graph, [target])[0], side)
+    assert {stream: tuple(sorted(readers)) for stream, readers in result.items()} == edges
 
 
 def test_target_reads_the_injection_operator_and_keeps_its_rules(graph):

@@ -57,10 +57,10 @@ def test_outage_impact_is_the_mean_over_offsets():
 
 def test_data_dependency_computed_by_hand():
     # means 2, 4, 6 and deviations of 1 within: F = (24 / 2) / (6 / 6) = 12, so p = (1 + 12 * 2 / 6) ** -3 = 0.008
-    found = metrics.data_dependency([[1, 2, 3], [3, 4, 5], [5, 6, 7]])
-    assert found.deviation == pytest.approx(2.0)
-    assert found.p == pytest.approx(5.0**-3)
-    assert not found.accepted
+    result = metrics.data_dependency([[1, 2, 3], [3, 4, 5], [5, 6, 7]])
+    assert result.deviation == pytest.approx(2.0)
+    assert result.p == pytest.approx(5.0**-3)
+    assert not result.accepted
 
 
 def test_data_dependency_accepts_offsets_that_differ_less_than_repetitions():
@@ -80,9 +80,9 @@ def test_data_dependency_accepts_offsets_that_differ_less_than_repetitions():
     ids=["equal", "equal up to rounding", "no variance within", "one offset", "one repetition", "one repetition, equal"],
 )
 def test_data_dependency_accepts_where_nothing_can_be_tested(quality, deviation, accepted):
-    found = metrics.data_dependency(quality)
-    assert found.deviation == pytest.approx(deviation, abs=1e-12)
-    assert found.accepted is accepted
+    result = metrics.data_dependency(quality)
+    assert result.deviation == pytest.approx(deviation, abs=1e-12)
+    assert result.accepted is accepted
 
 
 @given(st.lists(st.lists(numbers, min_size=2, max_size=6), min_size=2, max_size=5))

@@ -57,7 +57,7 @@ def test_errors_of_every_kind_are_reported_together(place):
         *("--offset", "40", "--outage", "-1", "--columns", str(place / "none.yaml"), "--profile", str(place / "none.yaml")),
     )
     assert isinstance(error, CompoundError)
-    said = "\n".join(error.errors)
+    message = "\n".join(error.errors)
     for part in (
         "targets 'larg', 'smal' are no source, operator or PE of this application; they are: orders, large, small",
         "there is no fault 'fire'",
@@ -67,8 +67,8 @@ def test_errors_of_every_kind_are_reported_together(place):
         "offset 40 lies past the end of the trace, which has 40 source tuples; give offsets below that",
         "is a file; results need a folder",
     ):
-        assert part in said
-    assert said.count("none.yaml") == 2
+        assert part in message
+    assert message.count("none.yaml") == 2
     assert len(error.errors) == 9
 
 
@@ -107,10 +107,10 @@ def begun(place: Path, **changes) -> Campaign:
 
 def test_folder_of_another_campaign_is_reported_before_reading(place):
     begun(place)
-    said = str(refused(place, "--seed", "2", "--repetitions", "3", "--target", "large", "--offset", "3"))
-    assert "results' holds the results of another campaign: its cases " in said
+    message = str(refused(place, "--seed", "2", "--repetitions", "3", "--target", "large", "--offset", "3"))
+    assert "results' holds the results of another campaign: its cases " in message
     for part in ("its golden runs 5, now 3", "its repetitions 5, now 3", "its offsets [3, 5], now [3]", "its seed 1, now 2"):
-        assert part in said
+        assert part in message
     (place / "app.py").write_text(APPLICATION + "\n# changed\n")
     assert "its application sha256 " in str(refused(place))
 

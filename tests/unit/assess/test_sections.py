@@ -12,10 +12,10 @@ from holdfast.errors import HoldfastError
 @given(st.integers(0, 1 << 60), st.integers(0, 10_000), st.integers(1, 6000))
 def test_every_seq_has_a_section(first, more, length):
     cut = Sections.over(first, first + more, length=length)
-    found = cut.of(first + np.arange(more + 1))
-    assert found[0] == 0 and found[-1] == cut.count - 1
-    assert set(np.diff(found)) <= {0, 1}
-    assert cut.of(first + more) == found[-1]
+    result = cut.of(first + np.arange(more + 1))
+    assert result[0] == 0 and result[-1] == cut.count - 1
+    assert set(np.diff(result)) <= {0, 1}
+    assert cut.of(first + more) == result[-1]
 
 
 def test_sections_begin_at_multiples_of_their_length():

@@ -7,7 +7,7 @@ import pytest
 from holdfast.app import App, last_rows
 from holdfast.app.load import load_app
 from holdfast.assess.fused_targets import fused_targets
-from holdfast.assess.targets import choose_targets, group_target, group_targets, position
+from holdfast.assess.targets import choose_targets, group_targets, position
 from holdfast.errors import HoldfastError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -47,12 +47,12 @@ def test_every_operator_is_a_target_of_divergence(bargains):
 
 
 def test_every_target_has_a_reason(bargains):
-    said = {choice.name: str(choice) for choice in choose_targets(bargains)}
-    assert "trade_quote also feeds quote_filter" in said["trade_filter"]
-    assert "aggregator, which feeds it, is stateful" in said["vwap"]
-    assert "reads 2 streams" in said["bargain_index"]
-    assert "is a source" in said["market"]
-    assert said["aggregator"] == "aggregator: behaves like trade_filter, which feeds it alone and keeps nothing"
+    message = {choice.name: str(choice) for choice in choose_targets(bargains)}
+    assert "trade_quote also feeds quote_filter" in message["trade_filter"]
+    assert "aggregator, which feeds it, is stateful" in message["vwap"]
+    assert "reads 2 streams" in message["bargain_index"]
+    assert "is a source" in message["market"]
+    assert message["aggregator"] == "aggregator: behaves like trade_filter, which feeds it alone and keeps nothing"
 
 
 def chain(*, stateful):
@@ -76,7 +76,7 @@ def test_pe_name_means_all_its_operators():
     first = app.operator(inputs=source, pe="both", name="a")(lambda rows: rows)
     second = app.operator(inputs=first, pe="both", name="b")(lambda rows: rows)
     app.sink("out", second)
-    assert group_target(app.graph(), ["both"]) == ("a", "b")
+    assert group_targets(app.graph(), [["both"]])[0] == ("a", "b")
 
 
 def test_pe_with_a_distinct_failure_is_a_target():
@@ -100,13 +100,13 @@ def test_pe_with_a_distinct_failure_is_a_target():
 
 def test_unknown_target_is_reported_with_known_names(bargains):
     with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
-        group_target(bargains, ["agregator"])
+        group_targets(bargains, [["agregator"]])[0]
     with pytest.raises(
         HoldfastError, match="targets 'agregator', 'vwop' are no source, operator or PE of this application; they are"
     ):
         group_targets(bargains, [["vwap", "agregator"], ["vwop"]])
     with pytest.raises(HoldfastError, match="target 'bargains'"):
-        group_target(bargains, ["bargains"])
+        group_targets(bargains, [["bargains"]])[0]
 
 
 def test_position_is_the_longest_path_from_a_source(bargains):

@@ -17,7 +17,7 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--budget", "0"], "with a budget of nothing there is nothing to advise"),
         (["--budget", "0%"], "with a budget of nothing there is nothing to advise"),
@@ -32,9 +32,9 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
         ([], "none.parquet' does not exist; make one with 'holdfast trace', or check the path"),
     ],
 )
-def test_invalid_options_are_rejected_and_leave_no_files(tmp_path, options, said):
+def test_invalid_options_are_rejected_and_leave_no_files(tmp_path, options, message):
     command = [str(APPLICATION), "--trace", str(tmp_path / "none.parquet"), "--out", str(tmp_path / "out"), *options]
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         CliRunner().invoke(advise, command, catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
 
@@ -48,7 +48,7 @@ def test_budget_counts_replicas_of_tasks():
 
 
 def test_non_finite_numbers_are_null_in_the_document(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *told: "the page")
+    monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *lines: "the page")
     advice = SimpleNamespace(document=lambda: {"spread_over_seeds": {"quality": float("nan")}})
     kill = Kill("sum", None, False, 0, 0, None, StatedCost(False, 0.0, float("inf"), 2.0), 1.0)
     written = _write_report(advice, {}, "no strategy", Verified((kill,), ()), tmp_path)
@@ -87,6 +87,6 @@ def test_trace_without_output_is_reported_before_measuring():
         )
 
     _require_output(context(99))
-    said = "wanted output at sink 'out' to judge failures by, got none from the 100 tuples of the trace; give a longer trace"
-    with pytest.raises(HoldfastError, match=said):
+    message = "wanted output at sink 'out' to judge failures by, got none from the 100 tuples of the trace; give a longer trace"
+    with pytest.raises(HoldfastError, match=message):
         _require_output(context())

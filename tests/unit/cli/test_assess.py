@@ -42,10 +42,10 @@ def test_unusable_folder_is_reported_before_reading(tmp_path):
     (tmp_path / "app.py").write_text(APPLICATION)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("one")
-    for out, said in (("app.py", "is a file; results need a folder"), ("thesis", "holds something that is no campaign")):
+    for out, message in (("app.py", "is a file; results need a folder"), ("thesis", "holds something that is no campaign")):
         there = str(tmp_path / "app.py")
         run = CliRunner().invoke(assess, [there, "--trace", there, "--out", str(tmp_path / out)])
-        assert isinstance(run.exception, HoldfastError) and said in str(run.exception)
+        assert isinstance(run.exception, HoldfastError) and message in str(run.exception)
         assert run.stderr == ""
 
 
@@ -78,7 +78,7 @@ def test_fault_can_be_on_the_output_side_with_parameters(explain):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("crash", "there is no fault 'crash'; faults are: loss, duplication, reordering, divergence"),
         ("loss,share=1", "a loss has no 'share'; it has no parameters"),
@@ -91,8 +91,8 @@ def test_fault_can_be_on_the_output_side_with_parameters(explain):
         ("divergence,size=inf", "a divergence fault changes values by more than 0 of themselves, and by a finite size, got inf"),
     ],
 )
-def test_invalid_fault_is_rejected(explain, fault, said):
-    assert said in str(explain("--fault", fault).exception)
+def test_invalid_fault_is_rejected(explain, fault, message):
+    assert message in str(explain("--fault", fault).exception)
 
 
 def test_trace_is_required(tmp_path):

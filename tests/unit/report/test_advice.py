@@ -86,10 +86,12 @@ def text():
 
 def test_page_states_protection_cost_and_remaining_loss(text):
     assert "<p>Protect count. It is the plan by what was measured: of the" in text
-    assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in told(text)
-    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in told(text)
+    assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in visible(
+        text
+    )
+    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in visible(text)
     assert "<p>strategy.json is an alternative.</p>" in text
-    assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in told(text)
+    assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in visible(text)
 
 
 def test_page_starts_with_the_plan(text):
@@ -109,7 +111,7 @@ def test_figures_link_to_their_sources(text):
     assert '<h2 id="cost">' in text and '<a href="descriptor.yaml">' in text
 
 
-def told(text):
+def visible(text):
     """The text without its links."""
     return re.sub(r"</?a[^>]*>", "", text)
 
@@ -191,7 +193,7 @@ def test_trial_headings_name_their_outage(text):
 
 def test_column_of_means_is_named_so(text):
     assert "<th>mean impact when it fails alone</th>" in re.sub(r"<th[^>]*>", "<th>", text)
-    assert "in brackets the least and the greatest over the offsets that were tried, before them the mean." in told(text)
+    assert "in brackets the least and the greatest over the offsets that were tried, before them the mean." in visible(text)
 
 
 def test_cells_are_labelled_on_narrow_screens(text):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.app import example_path
-from holdfast.assess import SECTION, build_campaign, describe_subject, parsed_trace, select_scores, show_progress
+from holdfast.assess import DEFAULT_OPTIONS, SECTION, build_campaign, describe_subject, parsed_trace, select_scores, show_progress
 from holdfast.cli import spark_options, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.terminal import say
@@ -193,21 +193,8 @@ class _Trials:
 
     def _wanted(self, offsets: tuple[int, ...] = ()) -> dict[str, Any]:
         """What is asked of a campaign, as the options of `holdfast assess` have it."""
-        return {
-            "repetitions": 1,
-            "outages": (self._outage_s,),
-            "rate": "peak",
-            "targets": (),
-            "offsets": offsets,
-            "golden_runs": None,
-            "fault": "loss",
-            "section": None,
-            "threshold": 0.03,
-            "percentile": 0.9,
-            "jitter": 8,
-            "seed": self._seed,
-            "affected": None,
-        }
+        asked = {"repetitions": 1, "outages": (self._outage_s,), "rate": "peak", "offsets": offsets, "seed": self._seed}
+        return {**DEFAULT_OPTIONS, **asked}
 
 
 def _application(name: str, out: Path) -> Path:
