@@ -3,6 +3,8 @@
 The examples of a property test depend on its name, so renaming such a test changes them: run it after a rename.
 """
 
+import asyncio
+import inspect
 import os
 import signal
 import sys
@@ -28,6 +30,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background process
 YOUNG = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options for a JVM that lives for seconds: the second compiler would not pay off. They halve the CPU time."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}))
+    return True
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -173,6 +173,15 @@ async def running(settings: OrchestratorSettings) -> AsyncIterator[Control]:
 
 
 @asynccontextmanager
+async def cluster(settings: OrchestratorSettings, *names: str) -> AsyncIterator[tuple[Any, ...]]:
+    """Run an orchestrator with live nodes of these names; yield its control and the nodes."""
+    async with running(settings) as control:
+        nodes = [PlayedNode(control, name) for name in names]
+        async with alive(*nodes):
+            yield control, *nodes
+
+
+@asynccontextmanager
 async def alive(*nodes: PlayedNode) -> AsyncIterator[None]:
     """Nodes that register and live for as long as the block."""
     for node in nodes:

@@ -35,14 +35,14 @@ def made(settings, **plugins: str) -> Orchestrator:
     return asyncio.run(make())
 
 
-def test_a_plugin_is_replaced_and_another_added_with_actions_for_machines(settings, tmp_path):
+def test_plugins_are_replaced_and_added(settings, tmp_path):
     orchestrator = made(settings, placement="FirstNode", audit="Audit")
     assert type(orchestrator.placement).__name__ == "FirstNode"
     assert "audit.note" in orchestrator.actions
     assert [*SHIPPED, "audit"] == plugin_names({"audit": "x:y", "placement": "x:y"})
 
 
-def test_what_cannot_be_loaded_is_told(settings, tmp_path):
+def test_unloadable_plugin_is_explained(settings, tmp_path):
     with pytest.raises(MachineError, match="there is no plug-in 'nothing'; plug-ins are: agents, api, dataflow"):
         plugin_class("nothing")
     with pytest.raises(MachineError, match="plug-in 'x' of --plugin: wanted a class at 'sys:path', got list"):

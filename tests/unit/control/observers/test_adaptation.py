@@ -55,7 +55,7 @@ def store():
     return Store(MemoryStore())
 
 
-def test_rates_are_those_of_the_newest_epochs_in_seconds_of_the_wall_clock(store):
+def test_rates_are_averaged_over_the_newest_epochs(store):
     rates = TaskRates(EpochLog(store), TIMELINE, TASKS)
     rates.update()
     assert rates.measured(TOPOLOGY) is None
@@ -68,7 +68,7 @@ def test_rates_are_those_of_the_newest_epochs_in_seconds_of_the_wall_clock(store
     assert measured.operators["west_sum"].rates == (20.0,)
 
 
-def test_what_the_plan_names_is_active_twice_and_the_rest_once(store):
+def test_planned_tasks_have_two_active_replicas(store):
     one = adaptor(store)
     everything = replicas(active=[task.name for task in TASKS])
     decided = {decision.task: decision.replicas for decision in one.check(everything, 100.0)}
@@ -76,7 +76,7 @@ def test_what_the_plan_names_is_active_twice_and_the_rest_once(store):
     assert one.check(replicas(active=EAST), 101.0) == []
 
 
-def test_the_plan_moves_to_where_the_rows_are(store):
+def test_plan_follows_the_rates(store):
     one = adaptor(store)
     for epoch in range(1, 5):
         commit(store, epoch, east=1, west=99)
@@ -92,21 +92,21 @@ def test_the_plan_moves_to_where_the_rows_are(store):
     assert one.check(replicas(active=WEST), 120.5) == []
 
 
-def test_a_gain_that_is_not_worth_the_move_moves_nothing(store):
+def test_small_gain_changes_nothing(store):
     one = adaptor(store, move_worth=1.0)
     commit(store, 1, east=1, west=99)
     one.check(replicas(active=EAST), 100.0)
     assert one.check(replicas(active=EAST), 110.0) == []
 
 
-def test_a_task_whose_only_active_replica_died_gets_the_other(store):
+def test_dead_active_replica_is_replaced(store):
     one = adaptor(store)
     seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
     seen += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
     assert one.check(seen, 100.0) == [Activate("west/0", (1,), cause="the current plan")]
 
 
-def test_a_task_that_has_come_to_its_end_is_left_alone(store):
+def test_finished_task_is_not_switched(store):
     one = adaptor(store)
     seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
     seen += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
@@ -124,19 +124,19 @@ def moved(store):
     return one
 
 
-def test_an_orchestrator_that_is_started_again_goes_on_with_the_plan_of_the_moment(store):
+def test_restarted_orchestrator_continues_the_current_plan(store):
     moved(store)
     again = adaptor(store)
     assert again.planned == WEST
     assert again.check(replicas(active=WEST), 200.0) == []
 
 
-def test_a_plan_that_followed_from_another_one_is_left_aside(store):
+def test_plan_derived_from_another_is_ignored(store):
     moved(store)
     assert adaptor(store, given=("east/0",)).planned == ("east/0",)
 
 
-def test_a_planned_source_that_another_job_feeds_is_not_switched_and_its_rate_is_read_in_that_jobs_log(store):
+def test_rate_of_a_shared_source_is_read_from_its_log(store):
     theirs = Store(MemoryStore())
     for epoch in (1, 2):
         commit(store, epoch, east=10)
@@ -153,7 +153,7 @@ def test_a_planned_source_that_another_job_feeds_is_not_switched_and_its_rate_is
 
 
 @pytest.mark.parametrize("other", ["adapt", "strategy"])
-def test_upstream_backup_and_what_else_switches_replicas_are_refused_together(other):
+def test_upstream_backup_excludes_other_switching(other):
     switching = {"adapt": {"plan": "plan.json", "adapt": {"budget": 1}}, "strategy": {"strategy": "strategy.json"}}[other]
     document = {"job": "j", "application": "a.py", "contract": {"protection": "upstream"}, **switching}
     with pytest.raises(DocumentError, match=f"contract.protection.*'upstream' wakes and idles replicas, and so does '{other}'"):
@@ -163,7 +163,7 @@ def test_upstream_backup_and_what_else_switches_replicas_are_refused_together(ot
         check_document(document, Job, thing="job")
 
 
-def test_adapting_needs_a_plan_to_begin_with_and_sensible_numbers():
+def test_adapt_requires_a_plan_and_valid_numbers():
     document = {"job": "j", "application": "a.py", "adapt": {"budget": -1, "every_s": 0}}
     with pytest.raises(DocumentError) as raised:
         check_document(document, Job, thing="job")

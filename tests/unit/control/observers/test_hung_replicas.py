@@ -53,7 +53,7 @@ def limit_s(behind, times=1):
     return LEAST_S + HUNG_S * times + SPARE_EPOCHS + behind
 
 
-def test_a_replica_that_has_input_and_gets_no_further_is_hung_after_the_policys_time_and_some_epochs():
+def test_replica_with_input_and_no_progress_is_hung():
     job = Watched()
     job.commit(1, 2, 3)
     found, after_s = job.watch(at(2), 600)
@@ -65,19 +65,19 @@ def test_a_replica_that_has_input_and_gets_no_further_is_hung_after_the_policys_
     "replica",
     [at(3), at(2, active=False), at(2, state="idle"), at(2, state="starting"), at(2, error="waits for the log: it is full")],
 )
-def test_what_has_no_input_or_does_not_run_or_waits_for_the_log_is_not_hung(replica):
+def test_replica_without_work_is_not_hung(replica):
     job = Watched()
     job.commit(1, 2, 3)
     assert job.watch(replica, 600) is None
 
 
-def test_a_slow_replica_that_gets_on_is_not_hung():
+def test_slow_replica_with_progress_is_not_hung():
     job = Watched()
     job.commit(*range(1, 40))
     assert [job.watch(at(epoch), HUNG_S) for epoch in range(1, 10)] == [None] * 9
 
 
-def test_input_that_comes_after_a_long_silence_begins_the_wait():
+def test_wait_begins_with_new_input():
     job = Watched()
     job.commit(1)
     assert job.watch(at(1), 500) is None
@@ -86,14 +86,14 @@ def test_input_that_comes_after_a_long_silence_begins_the_wait():
     assert after_s > HUNG_S
 
 
-def test_a_long_replay_is_given_as_long_as_what_is_replayed_took_to_come():
+def test_backlog_extends_the_limit():
     job = Watched()
     job.commit(*range(1, 201))
     _, after_s = job.watch(at(0), 600)
     assert after_s == pytest.approx(limit_s(behind=200), abs=0.5)
 
 
-def test_what_hangs_again_at_the_same_epoch_is_given_twice_as_long_and_not_when_it_got_further():
+def test_limit_doubles_until_the_replica_gets_further():
     job = Watched()
     job.commit(*range(1, 10))
     times = []
@@ -103,7 +103,7 @@ def test_what_hangs_again_at_the_same_epoch_is_given_twice_as_long_and_not_when_
     assert times == [1, 2, 4, 1]
 
 
-def test_an_observer_that_slept_blames_nobody():
+def test_pause_of_the_observer_fails_no_replica():
     job = Watched()
     job.commit(1, 2)
     assert job.watch(at(1), 10) is None
@@ -112,14 +112,14 @@ def test_an_observer_that_slept_blames_nobody():
     assert job.watch(at(1), 600) is not None
 
 
-def test_a_correction_that_hangs_after_the_last_epoch_is_seen():
+def test_hung_correction_after_the_last_epoch_is_found():
     job = Watched(last=3)
     job.commit(1, 2, 3)
     assert job.watch(at(3), 600) is None
     assert job.watch(at(3, clean=1), 600) is not None
 
 
-def test_a_source_is_hung_when_epochs_are_over_that_it_does_not_commit():
+def test_source_that_does_not_commit_closed_epochs_is_hung():
     job = Watched()
     assert job.watch(at(5000, task="src/0"), 600) is None
     assert job.watch(at(2, task="src/0"), 5000) is not None
@@ -128,13 +128,13 @@ def test_a_source_is_hung_when_epochs_are_over_that_it_does_not_commit():
 
 
 @pytest.mark.parametrize("policy", [{"hung_after_s": None}, {"restart": "never"}])
-def test_a_policy_may_wait_for_ever(policy):
+def test_policy_without_limit_never_fails_a_replica(policy):
     job = Watched(**policy)
     job.commit(1, 2)
     assert job.watch(at(1), 600) is None
 
 
-def test_the_observer_of_a_job_gives_up_its_hung_replicas(tmp_path):
+def test_spark_observer_fails_hung_replicas(tmp_path):
     agree_on_timeline(Store(tmp_path), TIMELINE)
     for epoch in (1, 2):
         EpochLog(Store(tmp_path)).offer(Record("src", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))

@@ -51,7 +51,7 @@ def firsts(store, stream, epochs=range(1, 6)):
     return [record and record.quality.value for record in (log.first(stream, 0, epoch=epoch) for epoch in epochs)]
 
 
-def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
+def test_absent_epochs_are_committed_after_the_contracts_wait(store):
     one = stand_in(store)
     for epoch in (1, 2, 3):
         commit(store, "src", epoch, at_s=100.0 + epoch)
@@ -66,7 +66,7 @@ def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
     assert notes[0].data == {"task": "a/0", "epochs": 2, "absent": [("a", 2, 102.0), ("a", 3, 103.0)]}
 
 
-def test_what_the_task_has_made_in_the_meantime_is_not_told_as_absent():
+def test_epochs_the_task_committed_meanwhile_are_not_absent():
     class Overtaken(Store):
         """The task itself commits an epoch just before it is stood in for."""
 
@@ -85,7 +85,7 @@ def test_what_the_task_has_made_in_the_meantime_is_not_told_as_absent():
     assert firsts(store, "a", range(1, 4)) == ["absent", "exact", "absent"]
 
 
-def test_an_epoch_whose_input_has_just_come_is_waited_for(store):
+def test_wait_begins_with_the_epochs_input(store):
     one = stand_in(store)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
@@ -95,7 +95,7 @@ def test_an_epoch_whose_input_has_just_come_is_waited_for(store):
     assert firsts(store, "a", range(1, 3)) == ["absent", None]
 
 
-def test_what_is_stood_in_for_flows_on_through_dead_consumers_in_one_look(store):
+def test_absent_epochs_pass_through_dead_consumers(store):
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "lost"), replica("b/0", "lost")]
@@ -104,7 +104,7 @@ def test_what_is_stood_in_for_flows_on_through_dead_consumers_in_one_look(store)
     assert firsts(store, "b", [1]) == ["absent"]
 
 
-def test_a_dead_source_is_stood_in_for_by_the_clock(store):
+def test_epochs_of_a_dead_source_follow_the_clock(store):
     one = stand_in(store, after_s=1.0)
     dead = [replica("src/0", "lost"), replica("a/0", live=0), replica("b/0", live=0)]
     one.check(dead, 100.0)
@@ -112,7 +112,7 @@ def test_a_dead_source_is_stood_in_for_by_the_clock(store):
     assert firsts(store, "src") == ["absent", "absent", None, None, None]
 
 
-def test_standing_in_goes_on_until_the_new_replica_has_caught_up(store):
+def test_absent_epochs_continue_until_the_replica_has_caught_up(store):
     one = stand_in(store, after_s=0.5)
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
@@ -130,7 +130,7 @@ def test_standing_in_goes_on_until_the_new_replica_has_caught_up(store):
     assert firsts(store, "a", [4]) == [None]
 
 
-def test_without_a_contract_for_it_nothing_is_ever_stood_in_for(store):
+def test_no_absent_epochs_without_a_contract(store):
     one = stand_in(store, after_s=None)
     commit(store, "src", 1, at_s=101.0)
     for now_s in (102.0, 200.0):
@@ -138,7 +138,7 @@ def test_without_a_contract_for_it_nothing_is_ever_stood_in_for(store):
     assert firsts(store, "a", [1]) == [None]
 
 
-def test_a_job_that_is_only_starting_is_not_taken_for_dead(store):
+def test_starting_job_is_not_down(store):
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     starting = [replica("src/0", live=1), replica("a/0", "starting"), replica("b/0", "placed")]
@@ -179,7 +179,7 @@ def activated(decisions):
     return {decision.task: decision.replicas for decision in decisions if isinstance(decision, Activate)}
 
 
-def test_the_rate_is_read_off_the_newest_epoch_that_all_sources_have(store):
+def test_rate_of_the_newest_common_epoch(store):
     fast = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0, speed=2.0)
     monitor = RateMonitor(StreamProgress(EpochLog(store), fast), TASKS)
     assert monitor.rates() is None
@@ -192,7 +192,7 @@ FOREIGN = Reading(stream="vwap", name="averages", job="market", tasks=(0, 1))
 
 
 @pytest.mark.parametrize(("own", "rates"), [((), {"averages": 7.0}), (TASKS[:1], {"averages": 7.0, "src": 5.0})])
-def test_the_rate_of_a_source_that_another_job_feeds_is_read_off_that_jobs_log(store, own, rates):
+def test_rate_of_a_source_fed_by_another_job(store, own, rates):
     theirs = Store(MemoryStore())
     tasks = (*own, Task(pe="a", reads=(FOREIGN,), makes=("a",)), Task(pe="b", reads=(FOREIGN,), makes=("b",)))
     monitor = RateMonitor(StreamProgress(EpochLog(store), TIMELINE, {"market": EpochLog(theirs)}), tasks)
@@ -203,7 +203,7 @@ def test_the_rate_of_a_source_that_another_job_feeds_is_read_off_that_jobs_log(s
     assert monitor.rates() == (1, rates)
 
 
-def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(store):
+def test_trimmed_epochs_do_not_hide_later_ones(store):
     heads = StreamProgress(EpochLog(store), TIMELINE)
     monitor, one = RateMonitor(heads, TASKS), stand_in(store, after_s=0.5)
     for epoch in range(1, 4):
@@ -224,7 +224,7 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
     assert firsts(store, "a", [30, 31]) == ["exact", "absent"]
 
 
-def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
+def test_no_rate_if_the_newest_epoch_is_trimmed(store):
     monitor = RateMonitor(StreamProgress(EpochLog(store), TIMELINE), TASKS)
     commit(store, "src", 1, rows=5)
     EpochLog(store).trim("src", 0, after=0, until=1)
@@ -233,7 +233,7 @@ def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
     assert monitor.rates() == (2, {"src": 6.0})
 
 
-def test_a_heavier_configuration_is_taken_at_once():
+def test_heavier_configuration_is_used_at_once():
     controller = ActivationController(strategy(), TASKS)
     assert activated(controller.follow(1, {"src": 3.0}, both())) == {}
     assert activated(controller.follow(2, {"src": 6.0}, both())) == {"a/0": (0,), "b/0": (1,)}
@@ -253,7 +253,7 @@ def a(number, state="running", **more):
 
 
 @pytest.mark.parametrize("behind", [a(1, "idle"), a(1, "starting"), a(1), a(1, live=5)])
-def test_a_replica_goes_on_until_the_one_that_takes_its_place_is_as_far(behind):
+def test_replica_stays_active_until_its_successor_has_caught_up(behind):
     controller = changing()
     first = controller.follow(2, {"src": 6.0}, [a(0, live=9), a(1, "idle", active=False)])
     assert activated(first) == {"a/0": (0, 1)}
@@ -261,24 +261,24 @@ def test_a_replica_goes_on_until_the_one_that_takes_its_place_is_as_far(behind):
 
 
 @pytest.mark.parametrize("there", [a(1, live=11), a(1, live=10, caught_up=True)])
-def test_it_is_idled_when_the_other_is_as_far_or_has_nothing_left_to_do(there):
+def test_replica_is_idled_when_its_successor_has_caught_up(there):
     controller = changing()
     controller.follow(2, {"src": 6.0}, [a(0, live=9), a(1, "idle", active=False)])
     assert activated(controller.follow(3, {"src": 6.0}, [a(0, live=11), there])) == {"a/0": (1,)}
 
 
 @pytest.mark.parametrize("gone", [a(0, "lost", live=9), a(0, "failed"), a(0, "idle")])
-def test_a_replica_that_does_not_run_is_not_waited_with(gone):
+def test_dead_replica_is_not_kept_active(gone):
     controller = changing()
     assert activated(controller.follow(2, {"src": 6.0}, [gone, a(1, "starting")])) == {"a/0": (1,)}
 
 
-def test_a_configuration_of_fewer_replicas_is_taken_at_once_though_none_of_them_keeps_up():
+def test_replicas_that_fall_behind_still_count():
     controller = changing(low=(0, 1), high=(1,))
     assert activated(controller.follow(2, {"src": 6.0}, [a(0, live=30), a(1, live=20)])) == {"a/0": (1,)}
 
 
-def test_a_task_whose_replica_is_being_woken_is_not_down(store):
+def test_task_with_a_waking_replica_is_not_down(store):
     one = stand_in(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     woken = [replica("src/0", live=1), a(0, "idle", active=False), a(1, "idle"), replica("b/0", live=0)]
@@ -291,7 +291,7 @@ def test_a_task_whose_replica_is_being_woken_is_not_down(store):
     assert firsts(store, "a", [1]) == ["absent"]
 
 
-def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_not_flap():
+def test_lighter_configuration_must_last():
     controller = ActivationController(strategy(), TASKS)
     idle = {"a1_active": False, "b0_active": False}
     controller.follow(1, {"src": 6.0}, both())
@@ -303,21 +303,21 @@ def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_no
     assert activated(controller.follow(40, {"src": 3.0}, both(**idle))) == {"a/0": (0, 1), "b/0": (0, 1)}
 
 
-def test_a_living_replica_takes_the_place_of_the_only_active_one_that_died():
+def test_living_replica_replaces_a_dead_active_one():
     controller = ActivationController(strategy(), TASKS)
     controller.follow(1, {"src": 6.0}, both())
     dead = both(a0="lost", a1="idle", a1_active=False, b0="idle", b0_active=False)
     assert activated(controller.follow(1, {"src": 6.0}, dead)) == {"a/0": (0, 1)}
 
 
-def test_rates_that_no_configuration_dominates_are_told_once():
+def test_exceeded_rates_are_reported_once():
     controller = ActivationController(strategy(), TASKS)
     said = [d.text for epoch in (1, 2, 3) for d in controller.follow(epoch, {"src": 9.0}, both()) if isinstance(d, Note)]
     (told,) = [text for text in said if "dominates" in text]
     assert told.startswith("no configuration of the strategy dominates the measured rates: 'src' by 1 tuples/s above the highest;")
 
 
-def test_pes_that_jobs_share_are_stood_in_for_in_their_own_log_also_when_their_job_has_ended(tmp_path):
+def test_absent_epochs_of_shared_pes_are_in_their_own_log(tmp_path):
     def view(number, tasks, replicas, *, log, now_s=110.0):
         job = Job(job=f"j{number}", application="app.py", log=str(tmp_path / log), contract=Contract(tentative_after_s=0.0))
         return JobView(number, job, Layout(application="app", tasks=tasks), "running", {}, replicas, frozenset(), now_s)

@@ -42,14 +42,14 @@ def activated(decisions):
     return [decision.replicas for decision in decisions if isinstance(decision, Activate)]
 
 
-def test_the_secondary_sleeps_while_the_primary_is_in_time(store):
+def test_secondary_is_idle_while_the_primary_is_in_time(store):
     one = backup(store)
     commit(store, "src", 1, at_s=101.0)
     assert activated(one.check([replica(0, active=True), replica(1, active=True)], 101.5)) == [(0,)]
     assert one.check([replica(0, active=True), replica(1, active=False, state="idle")], 103.9) == []
 
 
-def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_and_sleeps_when_the_primary_is_back(store):
+def test_secondary_is_active_while_the_primary_is_late(store):
     one = backup(store)
     for epoch in (1, 2, 3):
         commit(store, "src", epoch, at_s=100.0 + epoch)
@@ -69,7 +69,7 @@ def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_a
     assert activate.replicas == (0,)
 
 
-def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_path):
+def test_lateness_is_measured_in_the_other_jobs_log(tmp_path):
     own, theirs = Store(tmp_path / "own"), Store(tmp_path / "theirs")
     agree_on_timeline(own, TIMELINE)
     resolve_log_locations(own, {"feed": str(tmp_path / "theirs")})
@@ -82,7 +82,7 @@ def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_pa
     assert activated(SparkJobObserver()._decide(seen)) == [(0, 1)]
 
 
-def test_a_task_without_another_replica_is_waited_for(store):
+def test_task_with_one_replica_is_not_rerouted(store):
     one = backup(store)
     commit(store, "src", 1, at_s=101.0)
     assert one.check([replica(0, active=True)], 200.0) == []
@@ -97,7 +97,7 @@ def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, 
 
 
 @pytest.mark.parametrize("policy", ["here", "elsewhere", "missing"])
-def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_policy_starts_it_anew(tmp_path, policy):
+def test_task_predicted_too_long_is_restarted(tmp_path, policy):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
@@ -108,13 +108,13 @@ def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_p
     assert observer._decide(view(store, tmp_path, **handed)) == []  # it waits for its restart
 
 
-def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
+def test_policy_never_leaves_a_predicted_task_alone(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     assert SparkJobObserver()._decide(view(store, tmp_path, state="handed over", policy="never")) == []
 
 
-def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
+def test_restarted_replica_gets_time_before_it_fails_again(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
@@ -126,7 +126,7 @@ def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_fo
     assert failed.incarnation == 2
 
 
-def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
+def test_epochs_are_absent_after_the_hand_over(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     for epoch in (1, 2):
@@ -140,7 +140,7 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 
 
-def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_on(tmp_path):
+def test_agent_change_is_checked_against_the_contract(tmp_path):
     store = Store(tmp_path)
     seen = view(store, tmp_path, state="watching")
     with pytest.raises(HoldfastError, match="job 1 has not begun; change its agents after its first epoch has begun"):

@@ -39,7 +39,7 @@ def event(name: str, **given: object) -> Event:
     return Event(7, name, 12.5, **given)
 
 
-def test_a_step_returns_what_comes_before_the_write_then_the_write_then_the_actions():
+def test_step_orders_before_actions_write_and_actions():
     machine = small(
         SMALL.replace("number = 2", "number = 2\nproperties = { updatedb = true }\ntransitions.recover = { next = 'busy' }")
     )
@@ -50,7 +50,7 @@ def test_a_step_returns_what_comes_before_the_write_then_the_write_then_the_acti
     assert (lifecycle.state, lifecycle.version, lifecycle.history[-1].cause) == ("busy", 1, "asked")
 
 
-def test_a_state_is_written_on_its_first_entry_only():
+def test_state_is_written_only_on_first_entry():
     machine = MACHINES["streaming"]
     lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
     written = []
@@ -60,7 +60,7 @@ def test_a_state_is_written_on_its_first_entry_only():
     assert [state for state, wrote in written if wrote] == ["mapping", "dispatching", "running"]
 
 
-def test_an_event_that_the_state_does_not_take_tells_what_it_takes_and_the_story():
+def test_illegal_transition_names_possible_events_and_history():
     machine = small()
     lifecycle, _ = step(machine, begin_lifecycle(machine, 4, at_s=1.0), event("go"))
     with pytest.raises(
@@ -72,7 +72,7 @@ def test_an_event_that_the_state_does_not_take_tells_what_it_takes_and_the_story
         step(machine, lifecycle, event("poke"))
 
 
-def test_word_from_the_work_of_a_state_that_is_over_is_stale():
+def test_event_of_an_earlier_state_is_stale():
     machine = small()
     lifecycle = begin_lifecycle(machine, 4, at_s=1.0)
     late = event("stop", since=lifecycle.version)
@@ -82,7 +82,7 @@ def test_word_from_the_work_of_a_state_that_is_over_is_stale():
     assert not is_stale(lifecycle, event("stop"))
 
 
-def test_everything_wrong_with_a_machine_is_told_at_once():
+def test_all_errors_of_a_machine_are_reported():
     text = """
 machine = "odd"
 begins = "new"
@@ -115,7 +115,7 @@ transitions.leave = { next = "new" }
         assert error in told.value.errors
 
 
-def test_a_shape_that_is_wrong_hides_no_other_mistake_of_a_machine_and_makes_none():
+def test_type_error_in_a_machine_hides_no_other_error():
     text = """
 machine = "odd"
 begins = "new"
@@ -147,20 +147,20 @@ end = true
     )
 
 
-def test_a_machine_without_states_is_told_as_one():
+def test_machine_without_states_is_refused():
     with pytest.raises(DocumentError) as told:
         parse_machine('machine = "m"\nbegins = "a"\n[states]\n', actions=())
     assert told.value.errors == ("states: is empty; a machine has a state to begin in and an end",)
 
 
-def test_a_document_that_is_no_machine_is_told_in_words():
+def test_invalid_toml_is_explained():
     with pytest.raises(DocumentError, match="machine 'm': not TOML"):
         parse_machine("states = [", actions=(), thing="machine 'm'")
     with pytest.raises(DocumentError, match="machine 'm' has 3 errors"):
         parse_machine("", actions=(), thing="machine 'm'")
 
 
-def test_the_shipped_machines_persist_the_states_of_the_paper_and_the_ends():
+def test_shipped_machines_persist_the_papers_states():
     for machine in MACHINES.values():
         persisted = {name for name, state in machine.states.items() if state.persisted}
         assert persisted == {"submitted", "mapping", "dispatching", "canceling", "running", "completed", "canceled", "failed"}
@@ -168,7 +168,7 @@ def test_the_shipped_machines_persist_the_states_of_the_paper_and_the_ends():
 
 
 @given(st.sampled_from(sorted(MACHINES)), st.lists(st.integers(0, 99), max_size=60))
-def test_whatever_happens_a_life_never_writes_a_state_twice_and_ends_for_good(name, choices):
+def test_lifecycle_writes_each_state_once_and_stays_ended(name, choices):
     machine = MACHINES[name]
     lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
     written = [machine.begins]

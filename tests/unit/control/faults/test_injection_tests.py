@@ -26,12 +26,12 @@ from holdfast.node.pe_hosts import living_controller
 from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, Verdict
 from holdfast.trial.injection.transition_scenarios import NoScript, script_for
 
-from .conftest import PlayedNode, alive, running
+from ..conftest import PlayedNode, alive, running
 
 MACHINES = shipped_machines(shipped_actions())
 
 
-def test_a_faulty_machine_strikes_at_its_moment_and_the_original_does_not():
+def test_fault_is_added_at_its_moment_to_a_copy():
     machine = MACHINES["streaming"]
     tests = [
         InjectionTest(state="running", transition="cancel", fault="raise", moment=moment) for moment in ("before", "after", "done")
@@ -44,7 +44,7 @@ def test_a_faulty_machine_strikes_at_its_moment_and_the_original_does_not():
     assert add_faults(MACHINES["finite"], tests) == MACHINES["finite"]
 
 
-def test_tests_are_generated_for_every_transition_moment_and_fault_and_survive_their_document():
+def test_generated_tests_cover_all_transitions_and_round_trip():
     machine = MACHINES["streaming"]
     tests = list(generate_tests(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
     rows = list(machine.transitions())
@@ -54,7 +54,7 @@ def test_tests_are_generated_for_every_transition_moment_and_fault_and_survive_t
     assert parse_document(document_text(document), InjectionTests) == document
 
 
-def test_everything_wrong_with_tests_is_told_at_once():
+def test_all_unknown_names_in_tests_are_reported():
     tests = [
         InjectionTest(state="runing", transition="cancel", fault="raise"),
         InjectionTest(state="running", transition="parsed", fault="rais"),
@@ -71,7 +71,7 @@ def test_everything_wrong_with_tests_is_told_at_once():
         parse_document("tests: [{state: a, transition: b, fault: c, trigger: {min_s: 3, max_s: 1}}]", InjectionTests)
 
 
-def test_wrong_shapes_and_names_of_what_is_not_there_are_told_together_with_their_lines(tmp_path):
+def test_type_errors_and_unknown_names_are_reported_with_lines(tmp_path):
     path = tmp_path / "tests.yaml"
     path.write_text(
         "tests:\n"
@@ -91,7 +91,7 @@ def test_wrong_shapes_and_names_of_what_is_not_there_are_told_together_with_thei
     ]
 
 
-def test_a_script_leads_to_every_transition_of_the_shipped_machines_and_to_no_other():
+def test_scenarios_cover_exactly_the_shipped_transitions():
     for machine in MACHINES.values():
         for state, row in machine.transitions():
             script = script_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
@@ -101,44 +101,36 @@ def test_a_script_leads_to_every_transition_of_the_shipped_machines_and_to_no_ot
         script_for("mine", "running", "audit", name="t", hold_s=1.0)
 
 
-def test_a_fault_that_finds_nobody_to_strike_says_so_and_is_no_strike(settings, tmp_path):
+async def test_fault_without_target_is_reported_as_not_injected(settings, tmp_path):
     tests = tmp_path / "tests.yaml"
     tests.write_text(
         "tests: [{state: parsing, transition: parsed, fault: crash-pe}, {state: mapping, transition: mapped, fault: database-away}]"
     )
-
-    async def play():
-        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
-            await control.reaches(await control.submit(), "running")
-            found = (await control.call("GET", "/v1/events")).json()["events"]
-            told = [event["data"] for event in found if event["kind"] == "fault"]
-            assert [(data["fault"], data.get("missed")) for data in told] == [
-                ("crash-pe", None),
-                ("crash-pe", "no replica to inject the fault into: wanted PE any on node any"),
-                ("database-away", None),
-            ]
-            assert len({data["test"] for data in told[:2]}) == 1
-
-    asyncio.run(play())
+    async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+        await control.reaches(await control.submit(), "running")
+        found = (await control.call("GET", "/v1/events")).json()["events"]
+        told = [event["data"] for event in found if event["kind"] == "fault"]
+        assert [(data["fault"], data.get("missed")) for data in told] == [
+            ("crash-pe", None),
+            ("crash-pe", "no replica to inject the fault into: wanted PE any on node any"),
+            ("database-away", None),
+        ]
+        assert len({data["test"] for data in told[:2]}) == 1
 
 
-def test_tests_that_differ_in_their_trigger_node_or_pe_alone_strike_each_for_itself(settings, tmp_path):
+async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_path):
     at = "state: mapping, transition: mapped, fault: delay, settings: {by_s: 0}"
     also = ("trigger: {job: 1}", "trigger: {job: 2, times: 2}", "node: n1, trigger: {job: 2}", "pe: x, trigger: {job: 2}")
     tests = tmp_path / "tests.yaml"
     tests.write_text("tests:\n" + "".join(f"- {{{at}, {more}}}\n" for more in also))
-
-    async def play():
-        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
-            for name in ("a", "b"):
-                await control.reaches(await control.submit(name), "running")
-            found = (await control.call("GET", "/v1/events")).json()["events"]
-            assert [event["job"] for event in found if event["kind"] == "fault"] == [1, 2, 2, 2]
-
-    asyncio.run(play())
+    async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+        for name in ("a", "b"):
+            await control.reaches(await control.submit(name), "running")
+        found = (await control.call("GET", "/v1/events")).json()["events"]
+        assert [event["job"] for event in found if event["kind"] == "fault"] == [1, 2, 2, 2]
 
 
-def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
+def test_verdict_distinguishes_healed_from_not_injected():
     test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
     struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")
     assert (struck.healed, struck.passed) == (True, True)
@@ -147,7 +139,7 @@ def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
     assert not replace(missed, missed="").passed
 
 
-def test_every_fault_that_ends_a_controller_or_touches_pes_is_in_the_library_and_crash_node_does_both():
+def test_crash_node_kills_controller_and_pe_host():
     assert set(LIBRARY) > DETACHES | TOUCHES_PES
     assert "crash-node" in DETACHES & TOUCHES_PES
 
@@ -164,7 +156,7 @@ time.sleep(600)
 """
 
 
-def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_path):
+def test_controller_is_found_by_its_folder(tmp_path):
     class There(FaultContext):
         def host_work(self):
             return tmp_path
@@ -180,7 +172,7 @@ def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_pat
         assert process.wait(60) == -signal.SIGKILL
 
 
-def test_settings_that_a_fault_does_not_have_and_times_that_are_none_are_told(settings):
+async def test_invalid_fault_settings_are_reported(settings):
     tests = [
         InjectionTest(state="running", transition="cancel", fault="delay", settings={"by_s": "much", "for_s": 1}),
         InjectionTest(state="running", transition="cancel", fault="raise", settings={"by_s": 1}),
@@ -197,14 +189,10 @@ def test_settings_that_a_fault_does_not_have_and_times_that_are_none_are_told(se
         "tests[0].settings.for_s: is no setting of this fault; settings are: by_s",
         "tests[1].settings.by_s: is no setting of this fault; settings are: none",
     )
-
-    async def play():
-        async with running(settings) as control:
-            await control.orchestrator.recovered.wait()
-            wrong = {"fault": "cut-node", "settings": {"for_s": -1, "by_s": 2}}
-            answer = await control.call("POST", "/v1/faults", json=wrong)
-            assert answer.status_code == 422
-            assert "settings.for_s: wanted seconds from 0 to 3600, got -1" in answer.json()["error"]
-            assert "settings.by_s: is no setting of this fault; settings are: for_s" in answer.json()["error"]
-
-    asyncio.run(play())
+    async with running(settings) as control:
+        await control.orchestrator.recovered.wait()
+        wrong = {"fault": "cut-node", "settings": {"for_s": -1, "by_s": 2}}
+        answer = await control.call("POST", "/v1/faults", json=wrong)
+        assert answer.status_code == 422
+        assert "settings.for_s: wanted seconds from 0 to 3600, got -1" in answer.json()["error"]
+        assert "settings.by_s: is no setting of this fault; settings are: for_s" in answer.json()["error"]

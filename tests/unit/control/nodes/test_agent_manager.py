@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+from contextlib import asynccontextmanager
 
-from .conftest import PlayedNode, alive, running
+from ..conftest import PlayedNode, alive, running
 
 JOB = {"contract": {"protection": "prediction", "deadline_s": 1.0}}
 
@@ -39,44 +40,39 @@ async def listed(control, number):
     return {agent["task"]: agent for agent in answer.json()["agents"]}
 
 
-def scene(story, settings, names=("n1", "n2")):
-    async def play():
-        async with running(settings) as control:
-            nodes = {name: Watching(control, name) for name in names}
-            async with alive(*nodes.values()):
-                number = await control.submit(pes={"x": {}, "y": {}}, **JOB)
-                await control.reaches(number, "running")
-                protected(control)
+@asynccontextmanager
+async def watched_job(settings, names=("n1", "n2")):
+    """Run a job with two protected tasks; yield when the agents of both are alive."""
+    async with running(settings) as control:
+        nodes = {name: Watching(control, name) for name in names}
+        async with alive(*nodes.values()):
+            number = await control.submit(pes={"x": {}, "y": {}}, **JOB)
+            await control.reaches(number, "running")
+            protected(control)
 
-                async def heard():
-                    found = await listed(control, number)
-                    return len(found) == 2 and all(agent["alive"] for agent in found.values())
+            async def agents_are_alive():
+                agents = await listed(control, number)
+                return len(agents) == 2 and all(agent["alive"] for agent in agents.values())
 
-                await control.until(heard)
-                await story(control, number, nodes)
-
-    asyncio.run(play())
+            await control.until(agents_are_alive)
+            yield control, number, nodes
 
 
-def test_every_agent_watches_from_another_node_than_its_task(settings):
-    async def story(control, number, nodes):
+async def test_agent_runs_on_another_node_than_its_task(settings):
+    async with watched_job(settings) as (control, number, _):
         tasks = {task["task"]: task["replicas"][0]["node"] for task in (await control.job(number))["tasks"]}
         for task, agent in (await listed(control, number)).items():
             assert agent["node"] != tasks[task]
             assert agent["about"] == {"state": "watching"}
 
-    scene(story, settings)
 
-
-def test_with_one_node_an_agent_is_on_the_node_of_its_task(settings):
-    async def story(control, number, nodes):
+async def test_agent_shares_the_only_node_with_its_task(settings):
+    async with watched_job(settings, names=("n1",)) as (control, number, _):
         assert {agent["node"] for agent in (await listed(control, number)).values()} == {"n1"}
 
-    scene(story, settings, names=("n1",))
 
-
-def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memory(settings):
-    async def story(control, number, nodes):
+async def test_agent_change_survives_a_new_orchestrator(settings):
+    async with watched_job(settings) as (control, number, nodes):
         body = {"orders": {"deadline_s": 2.0}}
         answer = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", json=body)
         assert answer.status_code == 202, answer.text
@@ -98,8 +94,6 @@ def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memor
 
         await control.until(again)
 
-    scene(story, settings)
-
 
 class Pondering:
     """A observer whose check of an order takes until the test lets it go on."""
@@ -115,8 +109,8 @@ class Pondering:
         assert self.go_on.wait(30)
 
 
-def test_an_order_whose_check_takes_long_keeps_nobody_waiting_but_the_next_order_of_that_agent(settings):
-    async def story(control, number, nodes):
+async def test_slow_order_check_delays_only_orders_of_that_agent(settings):
+    async with watched_job(settings) as (control, number, _):
         observer = Pondering()
         control.orchestrator.observers.set("light", observer)
         path = f"/v1/jobs/{number}/agents/x/0"
@@ -134,11 +128,9 @@ def test_an_order_whose_check_takes_long_keeps_nobody_waiting_but_the_next_order
         assert (found["orders"], found["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
         assert observer.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
 
-    scene(story, settings)
 
-
-def test_an_order_for_an_agent_that_went_while_it_was_checked_is_told(settings):
-    async def story(control, number, nodes):
+async def test_order_for_a_replaced_agent_is_refused(settings):
+    async with watched_job(settings) as (control, number, _):
         observer = Pondering()
         control.orchestrator.observers.set("light", observer)
         asked = asyncio.create_task(control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": {"deadline_s": 2.0}}))
@@ -156,36 +148,28 @@ def test_an_order_for_an_agent_that_went_while_it_was_checked_is_told(settings):
             "the prediction agent of task 'x/0' was replaced meanwhile; change it again",
         )
 
-    scene(story, settings)
 
-
-def test_the_first_word_of_a_new_orchestrator_leaves_agents_where_and_as_they_are(settings):
-    async def story(control, number, nodes):
+async def test_new_orchestrator_keeps_agents_and_their_orders(settings):
+    async with watched_job(settings) as (control, number, nodes):
         for task, lead_s in (("x/0", 0.1), ("y/0", 0.2)):
             orders = {"orders": {"lead_s": lead_s}}
             assert (await control.call("POST", f"/v1/jobs/{number}/agents/{task}", json=orders)).status_code == 202
-        left.update((name, (node, control.orchestrator.agents.at(name))) for name, node in nodes.items())
-
-    async def again():
-        async with running(settings) as control:
-            protected(control)
-            for node, agents in left.values():
-                node.control = control
-                node.offer["agents"] = [{"key": a.key, "alive": True, "revision": a.revision, "orders": a.orders} for a in agents]
-                await node.register()
-            await control.orchestrator.recovered.wait()
-            for name, (_, agents) in left.items():
-                node = control.orchestrator.resources.nodes[name]
-                assert control.orchestrator.dispatch.assignment(node).agents == agents
-
-    left = {}
-    scene(story, settings)
+        left = {name: (node, control.orchestrator.agents.at(name)) for name, node in nodes.items()}
     assert {agent.revision for _, agents in left.values() for agent in agents} == {1}
-    asyncio.run(again())
+    async with running(settings) as control:
+        protected(control)
+        for node, agents in left.values():
+            node.control = control
+            node.offer["agents"] = [{"key": a.key, "alive": True, "revision": a.revision, "orders": a.orders} for a in agents]
+            await node.register()
+        await control.orchestrator.recovered.wait()
+        for name, (_, agents) in left.items():
+            node = control.orchestrator.resources.nodes[name]
+            assert control.orchestrator.dispatch.assignment(node).agents == agents
 
 
-def test_what_is_null_takes_an_order_back(settings):
-    async def story(control, number, nodes):
+async def test_null_withdraws_an_order(settings):
+    async with watched_job(settings) as (control, number, _):
         for orders, left in (
             ({"deadline_s": 2.0, "lead_s": 0.1}, {"deadline_s": 2.0, "lead_s": 0.1}),
             ({"deadline_s": None}, {"lead_s": 0.1}),
@@ -193,11 +177,9 @@ def test_what_is_null_takes_an_order_back(settings):
             answer = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": orders})
             assert (answer.status_code, answer.json()["orders"]) == (202, left)
 
-    scene(story, settings)
 
-
-def test_calls_about_agents_need_the_user_s_token_and_name_what_is_there(settings):
-    async def story(control, number, nodes):
+async def test_agent_calls_require_user_token_and_existing_agents(settings):
+    async with watched_job(settings) as (control, number, _):
         body = {"orders": {"deadline_s": 2.0}}
         wrong = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", token="node", json=body)
         assert wrong.status_code == 403
@@ -206,11 +188,9 @@ def test_calls_about_agents_need_the_user_s_token_and_name_what_is_there(setting
         assert missing.json()["error"] == f"job {number} has no prediction agent for task 'z/0'; its agents watch: x/0, y/0"
         assert (await control.call("GET", "/v1/jobs/99/agents")).status_code == 404
 
-    scene(story, settings)
 
-
-def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
-    async def story(control, number, nodes):
+async def test_agent_error_is_reported_once(settings):
+    async with watched_job(settings) as (control, _, nodes):
         for node in nodes.values():
             node.about = {"state": "broken", "problem": "the key names column 'rock', which does not exist"}
 
@@ -229,11 +209,9 @@ def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
         about = [event["data"] for event in events if "cannot predict" in event["text"]]
         assert {"task": "x/0", "problem": "the key names column 'rock', which does not exist"} in about
 
-    scene(story, settings)
 
-
-def test_agents_go_with_their_job(settings):
-    async def story(control, number, nodes):
+async def test_agents_end_with_their_job(settings):
+    async with watched_job(settings) as (control, number, nodes):
         await control.call("POST", f"/v1/jobs/{number}/cancel")
         await control.reaches(number, "canceled")
 
@@ -241,5 +219,3 @@ def test_agents_go_with_their_job(settings):
             return not any(node.agents for node in nodes.values())
 
         await control.until(gone)
-
-    scene(story, settings)

@@ -34,24 +34,21 @@ def submitted(number: int, **more) -> list[Change]:
     return stored_jobs.insert_job(kept(number, **more), StateChange("submitted", 1.0, "submit"))
 
 
-def test_each_orchestrator_takes_the_next_term_and_only_the_last_can_write(tmp_path):
+async def test_only_the_newest_term_can_write(tmp_path):
     first, second = opened(tmp_path / "d.db"), opened(tmp_path / "d.db")
     assert (first.term, second.term) == (1, 2)
 
-    async def play():
-        await second.write(submitted(1))
-        with pytest.raises(Fenced, match=r"another orchestrator has taken over \(term 2, this one has 1\)"):
-            await first.write(submitted(2))
-        with pytest.raises(Fenced):
-            await first.check_term()
-
-    asyncio.run(play())
+    await second.write(submitted(1))
+    with pytest.raises(Fenced, match=r"another orchestrator has taken over \(term 2, this one has 1\)"):
+        await first.write(submitted(2))
+    with pytest.raises(Fenced):
+        await first.check_term()
     assert [job.id for job in second.read_blocking(stored_jobs.unended_jobs)] == [1]
     first.close()
     second.close()
 
 
-def test_orchestrators_that_start_at_once_get_different_terms(tmp_path):
+def test_concurrent_orchestrators_get_different_terms(tmp_path):
     opened(tmp_path / "d.db").close()
     terms = []
 
@@ -68,28 +65,22 @@ def test_orchestrators_that_start_at_once_get_different_terms(tmp_path):
     assert sorted(terms) == [2, 3, 4, 5, 6, 7]
 
 
-def test_of_writes_that_share_a_commit_only_the_impossible_one_fails(tmp_path):
+async def test_invalid_write_does_not_fail_others_in_its_commit(tmp_path):
     database = opened(tmp_path / "d.db")
 
-    async def play():
-        await database.write(submitted(1))
-        return await asyncio.gather(*(database.write(submitted(n)) for n in (2, 1, 3)), return_exceptions=True)
-
-    outcomes = asyncio.run(play())
+    await database.write(submitted(1))
+    outcomes = await asyncio.gather(*(database.write(submitted(n)) for n in (2, 1, 3)), return_exceptions=True)
     assert [type(outcome).__name__ for outcome in outcomes] == ["NoneType", "IntegrityError", "NoneType"]
     assert [job.id for job in database.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3]
     database.close()
 
 
-def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
+async def test_writes_wait_for_the_database_and_report_it_once(tmp_path):
     told = []
     database = opened(tmp_path / "d.db", told)
 
-    async def play():
-        database.simulate_outage(0.5)
-        await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
-
-    asyncio.run(play())
+    database.simulate_outage(0.5)
+    await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
     assert len(told) == 2
     assert told[0].endswith("is unreachable: a fault was injected; waiting for it")
     assert told[1].endswith("answers again")
@@ -97,7 +88,7 @@ def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
     database.close()
 
 
-def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(tmp_path):
+async def test_batch_with_lost_answer_is_not_applied_twice(tmp_path):
     told = []
     database = opened(tmp_path / "d.db", told)
     lost = [DatabaseUnreachable("the answer was lost")]
@@ -109,23 +100,20 @@ def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(
             raise lost.pop()
         return answer
 
-    async def play():
-        await database.write(submitted(1))
-        database._once = loses_an_answer
-        await asyncio.gather(*(database.write(submitted(n)) for n in (2, 3)))
-        await database.write(submitted(4))
-
-    asyncio.run(play())
+    await database.write(submitted(1))
+    database._once = loses_an_answer
+    await asyncio.gather(*(database.write(submitted(n)) for n in (2, 3)))
+    await database.write(submitted(4))
     assert [job.id for job in database.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3, 4]
     assert told[0] == "the answer was lost; waiting for it"
     database.close()
     later = opened(tmp_path / "d.db")
-    asyncio.run(later.write(submitted(5)))  # numbers begin anew with each term: the first is not taken for one of the term before
+    await later.write(submitted(5))  # batch numbers restart with each term, and the first must not count as applied already
     assert [job.id for job in later.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3, 4, 5]
     later.close()
 
 
-def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds(tmp_path):
+def test_older_database_is_migrated_with_its_rows(tmp_path):
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as old:
         old.execute("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)")
@@ -150,7 +138,7 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds
     database.close()
 
 
-def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
+def test_newer_database_is_refused(tmp_path):
     path = tmp_path / "new.db"
     opened(path).close()
     with sqlite3.connect(path) as new:
@@ -181,34 +169,31 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
         ("postgresql+odd://db/jobs", MachineError, r"needs a driver: .*; pip install 'holdfast\[postgresql\]'"),
     ],
 )
-def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
+def test_unusable_database_url_is_explained(url, error, words):
     with pytest.raises(error, match=words):
         Database(url, report=print)
 
 
-def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp_path):
+async def test_removed_database_file_is_noticed_before_a_write_is_lost(tmp_path):
     path, told = tmp_path / "d.db", []
     database = opened(path, told)
 
-    async def play():
-        await database.write(submitted(1))
-        path.rename(tmp_path / "aside.db")
-        writing = asyncio.create_task(database.write(submitted(2)))
-        while not told:
-            await asyncio.sleep(0.01)
-        with pytest.raises(DatabaseUnreachable, match="its file was removed or replaced; put it back"):
-            await database.read(stored_jobs.last_job)
-        assert not writing.done()
-        (tmp_path / "aside.db").rename(path)
-        await writing
-        assert await database.read(stored_jobs.last_job) == 2
-
-    asyncio.run(play())
+    await database.write(submitted(1))
+    path.rename(tmp_path / "aside.db")
+    writing = asyncio.create_task(database.write(submitted(2)))
+    while not told:
+        await asyncio.sleep(0.01)
+    with pytest.raises(DatabaseUnreachable, match="its file was removed or replaced; put it back"):
+        await database.read(stored_jobs.last_job)
+    assert not writing.done()
+    (tmp_path / "aside.db").rename(path)
+    await writing
+    assert await database.read(stored_jobs.last_job) == 2
     database.close()
     assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("answers again")
 
 
-def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
+def test_missing_folder_is_reported_and_awaited(tmp_path):
     told = []
     path = tmp_path / "none" / "d.db"
     database = Database(f"sqlite:///{path}", report=told.append)
@@ -222,7 +207,7 @@ def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
     assert f"is unreachable: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
 
 
-def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
+def test_queries_use_indexes(tmp_path):
     database = opened(tmp_path / "d.db")
     rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
     asyncio.run(database.write([Change(insert(schema.jobs), rows)]))
@@ -248,23 +233,20 @@ def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path
     database.close()
 
 
-def test_places_are_replaced_and_removed_by_task(tmp_path):
+async def test_placements_are_replaced_and_deleted_by_task(tmp_path):
     database = opened(tmp_path / "d.db")
 
-    async def play():
-        await database.write(
-            stored_jobs.insert_placements(
-                [StoredPlacement(1, "x/0", 0, "n1"), StoredPlacement(1, "x/0", 1, "n2"), StoredPlacement(1, "y/0", 0, "n1")]
-            )
+    await database.write(
+        stored_jobs.insert_placements(
+            [StoredPlacement(1, "x/0", 0, "n1"), StoredPlacement(1, "x/0", 1, "n2"), StoredPlacement(1, "y/0", 0, "n1")]
         )
-        await database.write(
-            stored_jobs.replace_placements([StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)])
-        )
-        await database.write(stored_jobs.delete_placements(1, ["y/0"]))
-        for number in (0, 1):
-            await database.write(stored_jobs.mark_finished(StoredPlacement(1, "x/0", number, "n2", incarnation=1)))
-
-    asyncio.run(play())
+    )
+    await database.write(
+        stored_jobs.replace_placements([StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)])
+    )
+    await database.write(stored_jobs.delete_placements(1, ["y/0"]))
+    for number in (0, 1):
+        await database.write(stored_jobs.mark_finished(StoredPlacement(1, "x/0", number, "n2", incarnation=1)))
     assert database.read_blocking(stored_jobs.all_placements) == [
         StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
         StoredPlacement(1, "x/0", 1, "n2", finished=True),
@@ -280,7 +262,7 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
         (None, "cannot be used: file is not a database; fix that, or give another --database"),
     ],
 )
-def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path, made, words):
+def test_foreign_database_file_is_refused_and_unchanged(tmp_path, made, words):
     path = tmp_path / "d.db"
     if made is None:
         path.write_bytes(b"Dear diary, " * 100)
@@ -296,7 +278,7 @@ def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path
             assert other.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
 
 
-def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_that_comes_later(tmp_path):
+async def test_read_only_database_fails_at_start_but_is_awaited_later(tmp_path):
     opened(tmp_path / "d.db").close()
     told = []
     with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; fix that, or give another"):
@@ -304,23 +286,20 @@ def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_t
     assert told == []
     database = opened(tmp_path / "d.db", told)
 
-    async def play():
-        with database._engine.connect() as connection:
-            connection.exec_driver_sql("PRAGMA query_only=ON")
-            connection.commit()
-        writing = asyncio.create_task(database.write(submitted(1)))
-        while not told:
-            await asyncio.sleep(0.01)
-        assert "is unreachable: attempt to write a readonly database; waiting for it" in told[0]
-        with closing(database._engine.raw_connection()) as raw:
-            raw.execute("PRAGMA query_only=OFF")
-        await writing
-
-    asyncio.run(play())
+    with database._engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only=ON")
+        connection.commit()
+    writing = asyncio.create_task(database.write(submitted(1)))
+    while not told:
+        await asyncio.sleep(0.01)
+    assert "is unreachable: attempt to write a readonly database; waiting for it" in told[0]
+    with closing(database._engine.raw_connection()) as raw:
+        raw.execute("PRAGMA query_only=OFF")
+    await writing
     database.close()
 
 
-def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path, monkeypatch):
+def test_read_only_folder_fails_at_start(tmp_path, monkeypatch):
     opened(tmp_path / "d.db").close()
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # whoever runs this may be root
@@ -330,7 +309,7 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path,
     assert told == []
 
 
-def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
+def test_silent_server_counts_as_unreachable(monkeypatch):
     pytest.importorskip("psycopg")
     monkeypatch.setattr("holdfast.control.storage.database.TIMEOUTS", {"connect_timeout": 2})
     told, ended = [], []
@@ -354,7 +333,7 @@ def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
     assert "is unreachable" in told[0] and "timeout" in told[0]
 
 
-def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
+def test_url_overrides_connection_timeout():
     pytest.importorskip("psycopg")
     database = Database("postgresql://me@127.0.0.1:1/jobs?connect_timeout=3", report=lambda text: None)
     _, given = database._engine.dialect.create_connect_args(database.url)
@@ -362,6 +341,6 @@ def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
     database.close()
 
 
-def test_a_folder_in_place_of_a_file_is_told_at_once(tmp_path):
+def test_folder_as_database_file_is_refused(tmp_path):
     with pytest.raises(HoldfastError, match=r"is a folder; give a file in it, such as jobs\.db"):
         opened(tmp_path)

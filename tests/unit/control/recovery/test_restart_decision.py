@@ -31,5 +31,5 @@ ALONE = Situation(failures=1, living_peers=0, here=True, elsewhere=True)
         ({"backoff_s": 1.0, "backoff_max_s": 3.0}, Situation(3, 0, True, True), Restart(3.0, "elsewhere")),
     ],
 )
-def test_a_policy_decides(policy, situation, decision):
+def test_decision_for_each_policy(policy, situation, decision):
     assert decide(Policy(**policy), situation) == decision

@@ -37,13 +37,13 @@ def lost(names, *, wait_s, come):
     return coming.lost
 
 
-def test_each_node_that_comes_back_gives_the_others_their_time_again():
+def test_each_returning_node_restarts_the_wait():
     assert lost(["n1", "n2", "n3"], wait_s=10.0, come={"n1": 8.0, "n2": 17.0, "n3": 26.0}) == {}
 
 
-def test_one_that_stays_away_is_lost_when_nobody_has_come_for_as_long():
+def test_missing_node_is_lost_after_the_wait():
     assert lost(["n1", "n2"], wait_s=10.0, come={"n1": 8.0}) == {"n2": pytest.approx(18.0, abs=1.0)}
 
 
-def test_a_stranger_gives_nobody_more_time():
+def test_unknown_node_does_not_restart_the_wait():
     assert lost(["n1"], wait_s=10.0, come={"n9": 8.0}) == {"n1": pytest.approx(10.0, abs=1.0)}

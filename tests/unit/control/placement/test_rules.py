@@ -25,12 +25,12 @@ def layout(**replicas: int) -> Layout:
     return Layout(application="a", tasks=tuple(Task(pe=pe, replicas=count) for pe, count in replicas.items()))
 
 
-def test_replicas_of_a_task_go_to_different_racks_where_there_are_some():
+def test_replicas_of_a_task_go_to_different_racks():
     rooms = [room("a1", rack="a"), room("a2", rack="a"), room("b1", rack="b", used=5)]
     assert place(layout(x=2), rooms, host_kind="light") == {"x/0": ("a1", "b1")}
 
 
-def test_with_one_rack_replicas_still_go_to_different_nodes():
+def test_replicas_in_one_rack_go_to_different_nodes():
     assert place(layout(x=2), [room("a1", rack="a"), room("a2", rack="a")], host_kind="light") == {"x/0": ("a1", "a2")}
 
 
@@ -48,7 +48,7 @@ def test_strategy_names_running_or_other_nodes():
     assert placed["y/0"] == ("n1", "n2")
 
 
-def test_no_capacity_says_all_that_is_missing():
+def test_no_capacity_lists_everything_missing():
     with pytest.raises(NoCapacity) as told:
         place(layout(x=3, y=1), [room("n1", slots=2, used=1), room("n2", slots=1, host_kind="spark")], host_kind="light")
     assert str(told.value) == (
@@ -61,7 +61,7 @@ def test_no_capacity_says_all_that_is_missing():
         place(layout(x=2), [room("n1"), room("n2", slots=1, used=1)], host_kind="light")
 
 
-def test_one_more_replica_avoids_its_peers_and_their_racks():
+def test_additional_replica_avoids_nodes_and_racks_of_peers():
     rooms = [room("a1", rack="a"), room("a2", rack="a"), room("b1", rack="b", used=9)]
     assert place_replica(CapacityIndex.of(rooms, host_kind="light"), not_on={"a1"}, peers_on={"a1"}) == "b1"
     assert place_replica(CapacityIndex.of(rooms, host_kind="light"), not_on={"a1", "b1"}, peers_on={"a1"}) == "a2"
@@ -72,7 +72,7 @@ def test_one_more_replica_avoids_its_peers_and_their_racks():
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.integers(0, 6)), min_size=1, max_size=8),
     st.lists(st.integers(1, 3), min_size=1, max_size=12),
 )
-def test_what_is_placed_fits_and_replicas_are_apart(nodes, tasks):
+def test_placement_fits_and_separates_replicas(nodes, tasks):
     rooms = [room(f"n{n}", rack=rack, slots=slots, used=min(used, slots)) for n, (rack, slots, used) in enumerate(nodes)]
     wanted = layout(**{f"t{n}": count for n, count in enumerate(tasks)})
     try:
@@ -85,7 +85,7 @@ def test_what_is_placed_fits_and_replicas_are_apart(nodes, tasks):
         assert len(each.holds) + sum(nodes.count(each.name) for nodes in placed.values()) <= each.slots
 
 
-def test_needs_of_cores_and_memory_count_where_they_are_known():
+def test_needs_of_cores_and_memory_count():
     rooms = [room("a", cores=4, slots=8, holds=(Need(cores=3),)), room("b", cores=2, slots=4)]
     needs = {"x/0": Need(cores=1.5), "y/0": Need(memory_mib=1000), "z/0": Need(memory_mib=100)}
     placed = place(layout(x=1, y=1, z=1), rooms, host_kind="light", need_of=needs.__getitem__)
@@ -103,7 +103,7 @@ def test_thirds_of_a_node_fill_it():
         place(layout(x=1, y=1, z=1, more=1), rooms, host_kind="light", need_of=lambda task: third)
 
 
-def test_no_capacity_says_what_of_cores_and_memory_is_missing():
+def test_no_capacity_lists_missing_cores_and_memory():
     rooms = [room("n1", cores=4, slots=128, holds=(Need(cores=3, memory_mib=512),)), room("n2", cores=1, slots=32)]
     needs = {"x/0": Need(cores=2, memory_mib=600), "y/0": Need(cores=1)}
     with pytest.raises(NoCapacity) as told:
@@ -118,7 +118,7 @@ def test_no_capacity_says_what_of_cores_and_memory_is_missing():
         place(layout(x=1, y=1), [rooms[0]], host_kind="light", need_of=lambda task: Need(cores=1))
 
 
-def test_a_strategy_fills_no_node_beyond_what_it_takes():
+def test_strategy_does_not_overfill_a_node():
     wanted = layout(x=1).model_copy(update={"nodes": {"x/0": ("n1",)}})
     with pytest.raises(NoCapacity, match=r"no room for task 'x/0' on n1, where its strategy wants it: .* \(n1 10 of 10\)"):
         place(wanted, [room("n1", used=10), room("n2")], host_kind="light")

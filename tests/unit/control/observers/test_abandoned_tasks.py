@@ -58,7 +58,7 @@ def look(store, seen, *, after_s=None, last=LAST):
     return AbandonedTasks(job, TASKS, heads).check(seen, 100.0)
 
 
-def test_the_job_is_over_when_what_needs_the_task_has_done_all_it_can_and_all_else_has_finished(store):
+def test_job_fails_when_the_rest_is_done(store):
     assert look(store, replicas(both=(1, 1), out=(1, 1))) == OVER
 
 
@@ -73,22 +73,22 @@ def test_the_job_is_over_when_what_needs_the_task_has_done_all_it_can_and_all_el
         {"both": (1, 1), "out": "starting"},
     ],
 )
-def test_what_can_still_be_done_is_done(store, states):
+def test_job_continues_while_a_task_has_work(store, states):
     assert look(store, replicas(**states)) == []
 
 
-def test_nothing_is_over_while_the_task_lives_or_may_come_back(store):
+def test_job_continues_while_the_task_may_return(store):
     for state in ("running", "failed", "lost", "starting"):
         assert look(store, replicas(bad=state, both=(1, 1), out=(1, 1))) == []
     seen = [*replicas(both=(1, 1), out=(1, 1)), replica("bad/0", "running", number=1, at=(1, 1))]
     assert look(store, seen) == []
 
 
-def test_a_job_without_an_end_goes_on_without_the_task(store):
+def test_endless_job_continues_without_the_task(store):
     assert look(store, replicas(both=(1, 1), out=(1, 1)), last=None) == []
 
 
-def test_where_consumers_go_on_without_the_task_they_do_so_to_the_last_epoch(store):
+def test_consumers_continue_to_the_last_epoch(store):
     assert look(store, replicas(both=(1, 1), out=(1, 1)), after_s=1.0) == []
     commit(store, "bad", 2, 3, quality=Quality.ABSENT)
     assert look(store, replicas(both=(1, 1), out=(1, 1)), after_s=1.0) == []
@@ -97,7 +97,7 @@ def test_where_consumers_go_on_without_the_task_they_do_so_to_the_last_epoch(sto
     assert look(store, replicas(both=(3, 1), out=(3, 1)), after_s=1.0) == OVER
 
 
-def test_a_job_whose_sources_were_all_given_up_before_it_began_is_over():
+def test_job_without_sources_fails():
     torn = replica("src/0", "abandoned", error="trace 'x.parquet' cannot be read: torn")
     waiting = [replica(task.name, "starting") for task in TASKS[1:]]
     said = [FailJob("src/0 abandoned, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]

@@ -15,7 +15,7 @@ MAKER = layout("maker", source={"makes": ["rows"]}, filter={"reads": ["rows"], "
 READER = layout("reader", shared={"shared": "maker:filter"}, sink={"reads": ["maker:few"]})
 
 
-def test_readers_of_other_jobs_are_connected_to_their_makers():
+def test_reader_is_connected_to_maker_in_another_job():
     graph = Graph()
     graph.add(1, MAKER, {})
     graph.add(2, READER, {"maker": 1})
@@ -24,7 +24,7 @@ def test_readers_of_other_jobs_are_connected_to_their_makers():
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
-def test_a_shared_pe_lives_while_any_job_uses_it(first, second):
+def test_shared_pe_is_used_until_its_last_job_leaves(first, second):
     graph = Graph()
     graph.add(1, MAKER, {})
     graph.add(2, READER, {"maker": 1})
@@ -37,7 +37,7 @@ def test_a_shared_pe_lives_while_any_job_uses_it(first, second):
     assert not graph.users
 
 
-def test_streams_and_pes_that_are_not_there_are_all_told():
+def test_all_missing_streams_and_pes_are_reported():
     graph = Graph()
     graph.add(1, MAKER, {})
     wrong = layout("wrong", a={"reads": ["maker:many"]}, b={"shared": "maker:nobody"})
@@ -49,7 +49,7 @@ def test_streams_and_pes_that_are_not_there_are_all_told():
     )
 
 
-def test_light_pes_stand_after_those_they_read():
+def test_light_pes_are_listed_after_those_they_read():
     assert [task.name for task in layout("a", z={"makes": ["s"]}, a={"reads": ["s"]}).tasks] == ["z/0", "a/0"]
 
 
@@ -63,7 +63,7 @@ class Counted(tuple):
         return super().__iter__()
 
 
-def test_a_large_job_is_gone_through_once_to_tell_what_its_tasks_read():
+def test_connections_iterate_over_the_layout_once():
     pes = {f"p{n:03}": {"makes": [f"s{n}"], "reads": [f"s{n - 1}"] if n else []} for n in range(300)}
     large = layout("large", **pes)
     graph = Graph()

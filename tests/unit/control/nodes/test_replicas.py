@@ -10,7 +10,7 @@ def replica(number: int = 0, node: str = "n1") -> PlacedReplica:
     return PlacedReplica(1, "x", 0, number, node, rank=number)
 
 
-def test_word_of_an_incarnation_that_is_over_is_old():
+def test_report_about_an_ended_incarnation_is_ignored():
     one = replica()
     assert one.observe("running", incarnation=1, error=None, at_s=1.0)
     assert one.observe("failed", incarnation=1, error="boom", at_s=2.0)
@@ -18,14 +18,14 @@ def test_word_of_an_incarnation_that_is_over_is_old():
     assert (one.state, one.error, one.since_s) == ("failed", "boom", 2.0)
 
 
-def test_word_of_another_incarnation_is_passed_over():
+def test_report_about_another_incarnation_is_ignored():
     one = replica()
     one.incarnation = 2
     assert not one.observe("failed", incarnation=1, error=None, at_s=1.0)
     assert one.state == "placed"
 
 
-def test_a_replica_that_its_node_stopped_unasked_has_failed_and_one_that_was_asked_for_has_stopped():
+def test_unrequested_stop_is_a_failure():
     unasked, asked = replica(), replica(1)
     asked.stopping = 3
     unasked.observe("stopped", incarnation=1, error=None, at_s=1.0)
@@ -33,7 +33,7 @@ def test_a_replica_that_its_node_stopped_unasked_has_failed_and_one_that_was_ask
     assert (unasked.state, unasked.error, asked.state) == ("failed", "its node stopped it", "stopped")
 
 
-def test_a_replica_that_fails_or_finishes_while_it_is_to_stop_has_stopped():
+def test_stopping_replica_that_fails_or_finishes_is_stopped():
     for word in ("failed", "finished", "lost"):
         one = replica()
         one.stopping = 3
@@ -41,7 +41,7 @@ def test_a_replica_that_fails_or_finishes_while_it_is_to_stop_has_stopped():
         assert one.state == "stopped", word
 
 
-def test_a_lost_replica_comes_back_with_its_node():
+def test_lost_replica_returns_with_its_node():
     one = replica()
     one.state = "lost"
     assert one.observe("running", incarnation=1, error=None, at_s=1.0)
@@ -49,7 +49,7 @@ def test_a_lost_replica_comes_back_with_its_node():
 
 
 @given(st.lists(st.sampled_from(["starting", "running", "idle", "finished", "failed"]), max_size=12))
-def test_hearing_everything_twice_changes_nothing(words):
+def test_duplicate_reports_change_nothing(words):
     once, twice = replica(), replica()
     for number, word in enumerate(words):
         once.observe(word, incarnation=1, error=None, at_s=number)
@@ -58,7 +58,7 @@ def test_hearing_everything_twice_changes_nothing(words):
     assert once.state == twice.state
 
 
-def test_a_failed_primary_goes_last_and_keeps_the_order_of_the_others():
+def test_failed_primary_gets_the_last_rank():
     table = Replicas()
     all_three = [replica(number, f"n{number}") for number in range(3)]
     for each in all_three:
@@ -69,7 +69,7 @@ def test_a_failed_primary_goes_last_and_keeps_the_order_of_the_others():
     assert table.demote(all_three[0]) == []
 
 
-def test_replicas_are_found_by_node_wherever_they_move():
+def test_replicas_are_indexed_by_node_after_moves():
     table = Replicas()
     one = replica()
     table.add(one)

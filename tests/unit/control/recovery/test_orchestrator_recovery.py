@@ -1,0 +1,274 @@
+"""An orchestrator that takes up what the one before it left, with nodes that are played."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+
+from holdfast.control.nodes.resource_manager import TICK_S
+from holdfast.control.storage.database import Fenced
+from holdfast.control.storage.stored_jobs import all_placements
+from holdfast.errors import HoldfastError
+
+from ..conditions import (
+    acknowledged,
+    agree,
+    incarnation_is,
+    kept_as_abandoned,
+    kept_as_finished,
+    nodes,
+    replica_is,
+    said,
+    told,
+    without,
+)
+from ..conftest import alive, cluster, running
+
+TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
+
+
+async def test_recovery_keeps_replicas_and_takes_waiting_reports(settings):
+    async with cluster(settings, "n1") as (control, n1):
+        number = await control.submit(pes={"x": {}, "y": {}})
+        await control.reaches(number, "running")
+    n1.report(f"{number}:y/0.0", "finished")
+    async with running(settings) as control:
+        n1.control = control
+        assert (await n1.beat()).status_code == 409
+        assert control.orchestrator.recovering
+        n1.has[f"{number}:y/0.0"]["state"] = "running"
+        async with alive(n1):
+            n1.has[f"{number}:y/0.0"]["state"] = "finished"
+            await control.until(lambda: replica_is(control, number, 1, "finished"))
+            story = await control.job(number)
+            assert story["state"] == "running"
+            assert [start for _, start in n1.starts] == [1, 1]
+            assert story["history"][-1]["event"] == "started"
+            assert control.orchestrator.resources.nodes["n1"].generation == 1, "one assignment had all there was to say"
+
+
+async def test_stopping_replica_is_not_restarted_after_a_crash(settings):
+    async with running(settings) as control:
+        (n1,) = nodes(control, "n1")
+        async with alive(n1):
+            number = await control.submit(pes={"x": {}, "y": {}})
+            await control.reaches(number, "running")
+        await control.call("POST", f"/v1/jobs/{number}/cancel")
+        await control.reaches(number, "canceling")
+        await n1.fetch()
+        assert not n1.has
+        n1.unacknowledged.clear()
+    async with running(settings) as control:
+        n1.control = control
+        async with alive(n1):
+            node = control.orchestrator.resources.nodes["n1"]
+            assert control.orchestrator.recovering
+            assert control.orchestrator.dispatch.assignment(node).replicas == ()
+            await control.reaches(number, "canceled")
+            assert len(n1.starts) == 2
+
+
+async def test_reports_are_refused_during_recovery(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes=TWICE)
+        await control.reaches(number, "running")
+        gone = list(n2.has)
+    async with running(replace(settings, recovery_wait_s=0.5)) as control:
+        n1.control = control
+        await n1.register()
+        failed = next(iter(n1.has))
+        n1.report(failed, "failed", "boom")
+        refused = await n1.beat()
+        assert refused.status_code == 503
+        assert "recovering" in refused.json()["error"]
+        async with alive(n1):
+            await control.until(lambda: told(control, "node n2 is lost: it did not come back in time"))
+            await control.until(lambda: acknowledged(n1))
+            story = await control.job(number)
+            states = {replica["key"]: replica["state"] for task in story["tasks"] for replica in task["replicas"]}
+            assert states[failed] in ("failed", "placed", "running")  # by policy, and with a wait before
+            assert all(states[key] == "lost" for key in gone if ":x/" in key)
+
+
+async def test_node_with_refused_reports_is_not_lost(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, _):
+        number = await control.submit(pes=TWICE)
+        await control.reaches(number, "running")
+    async with running(replace(settings, beat_s=0.05, lost_after_s=0.5, recovery_wait_s=2.0)) as control:
+        n1.control = control
+        n1.report(next(iter(n1.has)), "running")
+        async with alive(n1):
+            await control.until(lambda: told(control, "node n2 is lost: it did not come back in time"))
+        assert not any(text.startswith("node n1 is lost") for text in await control.events())
+
+
+async def test_replaced_orchestrator_stops_without_writing(settings):
+    async with running(settings) as old:
+        task = next(task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "Orchestrator.run")
+        async with running(settings) as new:
+            answer = await old.call("POST", "/v1/jobs", json={"job": "late", "host_kind": "light", "pes": {"x": {}}})
+            assert answer.status_code == 503
+            assert answer.json()["error"].startswith("another orchestrator has taken over (term 2, this one has 1)")
+            assert (await new.call("GET", "/v1/jobs")).json()["jobs"] == []
+            with pytest.raises(Fenced, match="this one stops without changing anything"):
+                await task
+
+
+async def test_missing_machine_of_a_stored_job_is_reported(settings, tmp_path):
+    text = tmp_path / "mine.toml"
+    shipped = (files("holdfast.control.jobs") / "machines" / "streaming.toml").read_text()
+    text.write_text(shipped.replace('machine = "streaming"', 'machine = "mine"'))
+    async with running(replace(settings, machines=(text,), capacity_wait_s=60)) as control:
+        await control.submit("a", type="mine")
+    with pytest.raises(HoldfastError, match="job 1 \\('a'\\) has the type 'mine', and there is no such machine"):
+        async with running(settings):
+            pass
+
+
+async def test_unknown_stored_state_is_reported(settings, tmp_path):
+    machine = tmp_path / "machine.toml"
+    shipped = (files("holdfast.control.jobs") / "machines" / "streaming.toml").read_text()
+    machine.write_text(shipped.replace("mapping", "charting"))
+    async with running(replace(settings, machines=(machine,), capacity_wait_s=60)) as control:
+        await control.reaches(await control.submit("a"), "optimizing")
+    with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is charting, and machine 'streaming' has no such state; states"):
+        async with running(settings):
+            pass
+
+
+def rewrite(settings, statement):
+    with closing(sqlite3.connect(settings.work / "jobs.db")) as stored:
+        stored.execute(statement)
+        stored.commit()
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "why"),
+    [("document", '{"job": "a", "flavour": 1}', "flavour: Extra inputs are not permitted"), ("layout", "{", "Invalid JSON: EOF")],
+)
+async def test_unreadable_stored_job_fails_alone(settings, column, text, why):
+    async with cluster(settings, "n1") as (control, n1):
+        old, other = await control.submit("old"), await control.submit("other")
+        for number in (old, other):
+            await control.reaches(number, "running")
+    rewrite(settings, f"UPDATE jobs SET {column} = '{text}' WHERE id = {old}")
+    async with running(settings) as control:
+        n1.control = control
+        async with alive(n1):
+            story = await control.reaches(old, "failed")
+            assert story["reason"].startswith(
+                f"the {column} of job {old} ('old') is stored in a form that this holdfast does not read ({why}"
+            )
+            assert story["reason"] in control.said
+            await control.until(lambda: without(n1, f"{old}:x/0.0"))
+            assert (await control.job(other))["state"] == "running"
+            assert len(n1.starts) == 2
+
+
+async def test_running_job_that_would_be_refused_today_keeps_running(settings):
+    async with cluster(settings, "n1") as (control, n1):
+        number = await control.submit()
+        await control.reaches(number, "running")
+    rewrite(settings, """UPDATE jobs SET document = replace(document, '"makes":[]', '"makes":["../../etc"]')""")
+    async with running(settings) as control:
+        n1.control = control
+        async with alive(n1):
+            await control.until(lambda: agree(control, number))
+            assert (await control.job(number))["document"]["pes"]["x"]["makes"] == ["../../etc"]
+            assert len(n1.starts) == 1
+
+
+async def test_pause_during_recovery_does_not_lose_nodes(settings):
+    async with cluster(settings, "n1") as (control, n1):
+        number = await control.submit()
+        await control.reaches(number, "running")
+    async with running(settings) as control:
+        n1.control = control
+        clock = control.orchestrator.time
+        real = clock.monotonic_s
+        await control.until(lambda: said(control, "recovering: waiting for 1 nodes"))
+        clock.monotonic_s = lambda: real() + 1000.0
+        for _ in range(3):
+            control.orchestrator.resources.capacity_freed()  # wakes whoever waits for nodes, as the timer of a long sleep does
+            await control.orchestrator.resources.wait_for_change(for_s=TICK_S)
+        assert control.orchestrator.recovering
+        async with alive(n1):
+            await control.until(lambda: replica_is(control, number, 0, "running"))
+        assert not any("is lost" in text for text in await control.events())
+        assert len(n1.starts) == 1
+
+
+async def test_finished_replica_survives_its_node(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(type="finite", pes={"x": {}, "y": {}}, policy={"restart": "never"})
+        await control.reaches(number, "running")
+        done, stays = (n1, n2) if f"{number}:x/0.0" in n1.has else (n2, n1)
+        done.report(f"{number}:x/0.0", "finished")
+        await control.until(lambda: kept_as_finished(control, "x/0"))
+    async with running(replace(settings, recovery_wait_s=600.0)) as control:
+        stays.control = control
+        async with alive(stays):
+            await control.until(lambda: replica_is(control, number, 1, "running"))
+            assert await replica_is(control, number, 0, "finished")
+            stays.report(f"{number}:y/0.0", "finished")
+            await control.reaches(number, "completed")
+            assert len(done.starts + stays.starts) == 2
+
+
+async def test_abandoned_replica_is_not_primary_after_recovery(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes={"x": {"replicas": 2}}, policy={"give_up_after": 1})
+        await control.reaches(number, "running")
+        first = next(node for node in (n1, n2) if f"{number}:x/0.0" in node.has)
+        first.report(f"{number}:x/0.0", "failed", "boom")
+        await control.until(lambda: kept_as_abandoned(control, "x/0", count=2))
+    async with running(settings) as control:
+        n1.control = n2.control = control
+        async with alive(n1, n2):
+            story = await control.reaches(number, "running")
+            assert [(replica["replica"], replica["rank"]) for replica in story["tasks"][0]["replicas"]] == [(0, 1), (1, 0)]
+
+
+@pytest.mark.parametrize("type", ["finite", "streaming"])
+async def test_abandoning_reaches_the_job_after_a_crash(settings, monkeypatch, type):
+    async with running(settings) as control:
+        (n1,) = nodes(control, "n1")
+        post = control.orchestrator.post
+        monkeypatch.setattr(
+            control.orchestrator, "post", lambda job, name, **about: None if name == "error" else post(job, name, **about)
+        )
+        async with alive(n1):
+            number = await control.submit(type=type, pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": "cancel"})
+            await control.reaches(number, "running")
+            n1.report(f"{number}:x/0.0", "failed", "boom")
+            await control.until(lambda: kept_as_abandoned(control, "x/0"))
+    async with running(settings) as control:
+        n1.control = control
+        async with alive(n1):
+            story = await control.reaches(number, "failed")
+            assert story["reason"] == "x/0 was abandoned before the orchestrator was started again"
+
+
+async def test_failures_are_reset_also_for_the_next_orchestrator(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.control.recovery.restart_policy.STEADY_S", 0.3)
+
+    async def failures(control):
+        return [each.failures for each in await control.orchestrator.persistence.database.read(all_placements)]
+
+    async def forgotten(control):
+        return await failures(control) == [0]
+
+    async with cluster(settings, "n1") as (control, n1):
+        number = await control.submit(policy={"restart": "here", "backoff_s": 0.01, "give_up_after": 2})
+        await control.reaches(number, "running")
+        n1.report(f"{number}:x/0.0", "failed", "boom")
+        await control.until(lambda: incarnation_is(control, number, 2))
+        await control.until(lambda: forgotten(control))
+    async with running(settings) as control:
+        n1.control = control
+        n1.has[f"{number}:x/0.0"]["state"] = "failed"
+        async with alive(n1):
+            await control.until(lambda: incarnation_is(control, number, 3))
