@@ -1,13 +1,12 @@
-"""How much of the paper's corpus our two solvers decide, and how many nodes a second FT-Search visits.
+"""Measures how much of the paper's corpus the two solvers decide, and how many tree nodes per second FT-Search visits.
 
     python benchmarks/ftsearch.py [--applications 40 | --full] [--seconds 60] [--cpu] [--keep FILE] [--json]
 
-The corpus has 600 applications of 1 to 12 nodes and 2 to 12 PEs a node; application n is solved under the IC constraint 0.5, 0.6,
-0.7, 0.8 or 0.9 in turn. The paper's implementation had 10 minutes on 6 cores for each; both of ours have --seconds on 2.
+The corpus has 600 applications of 1 to 12 nodes and 2 to 12 PEs per node. Application n is solved under the IC constraint 0.5, 0.6,
+0.7, 0.8 or 0.9 in turn. The paper's implementation had 10 minutes on 6 cores for each; each of ours has --seconds on 2 cores.
 
-On a machine that others use, seconds on the clock say little. With --cpu every search is made by itself and has that many seconds
-of CPU time: the two searches of the exact solver, which would have a core each, one after the other. With --keep a run that
-was stopped goes on where it was.
+On a shared machine, wall-clock time means little. With --cpu every search runs alone, and --seconds is CPU time; the two
+searches of the exact solver run one after the other. With --keep, a stopped benchmark resumes.
 """
 
 import argparse
@@ -35,14 +34,14 @@ WARM = generate(np.random.default_rng(0))
 
 
 def sample(seed: int, applications: int) -> list[int]:
-    """Numbers of the applications to solve: all, or a random sample without replacement."""
+    """Return the numbers of the applications to solve: all, or a random sample without replacement."""
     if applications >= CORPUS:
         return list(range(CORPUS))
     return sorted(int(n) for n in np.random.default_rng([seed, CORPUS]).choice(CORPUS, applications, replace=False))
 
 
 def node_rate(seed: int, numbers: list[int], *, seconds: float, workers: int) -> float:
-    """Nodes a second of FT-Search as in the paper, over searches long enough to tell."""
+    """Return the tree nodes per second of FT-Search with the paper's bounds, over searches that use their whole time."""
     nodes = spent = 0.0
     for n in numbers:
         instance = application(seed, n)
@@ -57,12 +56,12 @@ Record = dict[str, tuple[str, float]]  # by solver: the outcome, and seconds
 
 
 def application(seed: int, n: int) -> Instance:
-    """Application n of the corpus, under its IC constraint."""
+    """Return application n of the corpus with its IC constraint."""
     return Instance.of(generate(np.random.default_rng([seed, n])), sla=CONSTRAINTS[n % 5])
 
 
 def by_the_clock(seed: int, n: int, *, seconds: float, share: float, workers: int) -> Record:
-    """Both solvers on one application. FT-Search has `share` of the time, the exact one all of it."""
+    """Run both solvers on one application. FT-Search gets `share` of the time, the exact solver all of it."""
     instance = application(seed, n)
     both: list[Solution] = [
         FTSearch(workers=workers).solve(instance, seconds=seconds * share),
@@ -72,18 +71,18 @@ def by_the_clock(seed: int, n: int, *, seconds: float, share: float, workers: in
 
 
 def by_cpu_time(seed: int, n: int, *, seconds: float, share: float) -> Record:
-    """As `by_the_clock` on two idle cores, told from CPU time: the slower search counts only where the other one gives up."""
+    """Measure what `by_the_clock` would on two idle cores, in CPU time. The slower search counts only if the other fails."""
     record = {"ft-search": _limited(_ft_search, seed, n, seconds * share) or ("TMO", seconds * share)}
-    found = [_limited(_refined, seed, n, seconds / 6)]
+    results = [_limited(_refined, seed, n, seconds / 6)]
     for search_whole in (_whole, _refined):
-        if not any(found):
-            found.append(_limited(search_whole, seed, n, seconds))
-    record["milp"] = next((one for one in found if one), ("TMO", seconds))
+        if not any(results):
+            results.append(_limited(search_whole, seed, n, seconds))
+    record["milp"] = next((one for one in results if one), ("TMO", seconds))
     return record
 
 
 def _limited(job: Job, seed: int, n: int, seconds: float) -> tuple[str, float] | None:
-    """The job's outcome and CPU seconds; None where it is not decided within that many."""
+    """Return the job's outcome and CPU seconds, or None if it is undecided after `seconds`."""
     context = get_context("spawn")
     answers = context.SimpleQueue()
     process = context.Process(target=_job, args=(job, seed, n, seconds, answers))
@@ -125,33 +124,33 @@ def _whole(instance: Instance) -> str | None:
     return _proof(instance, "whole")
 
 
-class Kept:
-    """Records by application, in a file if one is given."""
+class Records:
+    """Records by application, stored in a file if one is options."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
         lines = path.read_text().splitlines() if path and path.exists() else []
-        self.records: dict[int, Record] = {entry["application"]: entry["record"] for entry in map(json.loads, lines)}
+        self.by_application: dict[int, Record] = {entry["application"]: entry["record"] for entry in map(json.loads, lines)}
 
     def add(self, n: int, record: Record) -> None:
-        self.records[n] = record
+        self.by_application[n] = record
         if self.path:
             with self.path.open("a") as file:
                 file.write(json.dumps({"application": n, "record": record}) + "\n")
 
 
-def measure(numbers: list[int], given: argparse.Namespace) -> list[Record]:
-    """Both solvers on each application."""
-    kept = Kept(given.keep)
+def measure(numbers: list[int], options: argparse.Namespace) -> list[Record]:
+    """Run both solvers on each application."""
+    records = Records(options.keep)
     for done, n in enumerate(numbers):
-        if n not in kept.records:
-            if given.cpu:
-                kept.add(n, by_cpu_time(given.seed, n, seconds=given.seconds, share=given.share))
+        if n not in records.by_application:
+            if options.cpu:
+                records.add(n, by_cpu_time(options.seed, n, seconds=options.seconds, share=options.share))
             else:
-                kept.add(n, by_the_clock(given.seed, n, seconds=given.seconds, share=given.share, workers=given.workers))
-        told = ", ".join(f"{name} {outcome} {seconds:.1f} s" for name, (outcome, seconds) in kept.records[n].items())
-        print(f"[{done + 1}/{len(numbers)}] application {n}: {told}", file=sys.stderr, flush=True)
-    return [kept.records[n] for n in numbers]
+                records.add(n, by_the_clock(options.seed, n, seconds=options.seconds, share=options.share, workers=options.workers))
+        line = ", ".join(f"{name} {outcome} {seconds:.1f} s" for name, (outcome, seconds) in records.by_application[n].items())
+        print(f"[{done + 1}/{len(numbers)}] application {n}: {line}", file=sys.stderr, flush=True)
+    return [records.by_application[n] for n in numbers]
 
 
 def main() -> None:
@@ -162,23 +161,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--share", type=float, default=0.1, help="share of the time that FT-Search has")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--cpu", action="store_true", help="limits in CPU seconds, for a machine that others use")
-    parser.add_argument("--keep", type=Path, help="a file for what was measured, to go on later")
+    parser.add_argument("--cpu", action="store_true", help="limits in CPU seconds, for a shared machine")
+    parser.add_argument("--keep", type=Path, help="file for the measurements, to resume from")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    numbers = sample(given.seed, CORPUS if given.full else given.applications)
-    FTSearch(workers=1).solve(Instance.of(WARM), seconds=0.1)  # compile outside the clock
-    rate = node_rate(given.seed, numbers[:10], seconds=2.0, workers=given.workers)
-    found = measure(numbers, given)
-    count = len(found)
-    names = list(found[0])
+    options = parser.parse_args()
+    numbers = sample(options.seed, CORPUS if options.full else options.applications)
+    FTSearch(workers=1).solve(Instance.of(WARM), seconds=0.1)  # compile before the measurement
+    rate = node_rate(options.seed, numbers[:10], seconds=2.0, workers=options.workers)
+    results = measure(numbers, options)
+    count = len(results)
+    names = list(results[0])
     decided_outcomes = {outcome.value for outcome in Outcome if outcome.decided}
-    shares = {name: {o.value: sum(both[name][0] == o.value for both in found) / count for o in Outcome} for name in names}
+    shares = {name: {o.value: sum(both[name][0] == o.value for both in results) / count for o in Outcome} for name in names}
     decided = {name: shares[name]["BST"] + shares[name]["NUL"] for name in names}
-    open_ = [n for n, both in zip(numbers, found, strict=True) if not {outcome for outcome, _ in both.values()} & decided_outcomes]
+    open_ = [
+        n for n, both in zip(numbers, results, strict=True) if not {outcome for outcome, _ in both.values()} & decided_outcomes
+    ]
     either = 1 - len(open_) / count
     report = {
-        "claim": f"the better of the two solvers decides at least {DECIDED_BOUND:.0%} of the corpus within {given.seconds:g} s "
+        "claim": f"the better of the two solvers decides at least {DECIDED_BOUND:.0%} of the corpus within {options.seconds:g} s "
         "each on 2 cores, and FT-Search visits at least a million nodes a second",
         "ours": either,
         "theirs": None,
@@ -186,18 +187,18 @@ def main() -> None:
         "bound": DECIDED_BOUND,
         "holds": either >= DECIDED_BOUND and rate >= NODES_BOUND,
         "applications": count,
-        "seconds": given.seconds,
-        "seconds_of": "CPU time" if given.cpu else "the clock",
+        "seconds": options.seconds,
+        "seconds_of": "CPU time" if options.cpu else "the clock",
         "nodes_per_second": rate,
         "outcomes": shares,
         "decided": {**decided, "either": either},
-        "median_seconds": {name: float(np.median([both[name][1] for both in found])) for name in names},
+        "median_seconds": {name: float(np.median([both[name][1] for both in results])) for name in names},
         "undecided": open_,
     }
-    if given.json:
+    if options.json:
         print(json.dumps(report, indent=2))
         return
-    print(f"{count} of {CORPUS} applications, {given.seconds:g} s each; FT-Search {rate / 1e6:.1f} million nodes a second")
+    print(f"{count} of {CORPUS} applications, {options.seconds:g} s each; FT-Search {rate / 1e6:.1f} million nodes a second")
     print(f"{'solver':12} {'BST':>7} {'SOL':>7} {'NUL':>7} {'TMO':>7} {'decided':>8} {'median s':>9}")
     for name, outcome in shares.items():
         cells = " ".join(f"{outcome[o]:7.1%}" for o in ("BST", "SOL", "NUL", "TMO"))

@@ -1,12 +1,11 @@
-"""How fast topologies are planned, how that grows, and what our planner gains over structure-aware.
+"""Measures how long planning of topologies takes, how the time grows, and what the frontier planner gains over structure-aware.
 
     python benchmarks/ppa_planners.py [--tasks 1000] [--seeds 3] [--json]
 
-Topologies of ten operators, of every kind and half with joins, at an eighth, a quarter, a half and the whole of the given
-number of tasks, each planned with replicas for half its tasks. Seconds are CPU time, of this process and
-of the one its solver runs in, which wait for each other: other work on the machine then counts for little. The growth is
-the exponent of time in tasks times budget (1 is linear), fitted over all sizes. The first plan of all is made twice and
-counted once: it loads compiled code.
+The topologies have ten operators, of every kind, half with joins, at an eighth, a quarter, a half and all of the given number
+of tasks. Each is planned with replicas for half its tasks. Seconds are CPU time of this process and of its solver process, so
+other work on the machine matters little. The growth is the exponent of time in tasks times budget (1 is linear), fitted over
+all sizes. One plan before the measurement loads the compiled code.
 """
 
 import argparse
@@ -28,7 +27,7 @@ KINDS: tuple[Kind, ...] = ("structured", "full", "general")
 
 @dataclass(frozen=True)
 class Run:
-    """One plan: its topology's kind and tasks, the planner, CPU seconds, quality and bound."""
+    """One plan: kind and tasks of its topology, planner, CPU seconds, quality and bound."""
 
     kind: str
     tasks: int
@@ -40,7 +39,7 @@ class Run:
 
 
 def topology(kind: Kind, tasks: int, seed: int) -> Measure:
-    """A topology of ten operators with about that many tasks."""
+    """Return a topology of ten operators with about this many tasks."""
     rng = np.random.default_rng([seed, tasks])
     ranges = Ranges(operators=(10, 10), parallelism=(tasks // 20, tasks * 3 // 20), kind=kind, zipf=0.5)
     drawn = [generate(rng, ranges=ranges) for _ in range(20)]
@@ -48,7 +47,7 @@ def topology(kind: Kind, tasks: int, seed: int) -> Measure:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and the solvers it has started."""
+    """Return the CPU time of this process and its solver processes."""
     solvers = [child.cpu_times() for child in psutil.Process().children()]
     return time.process_time() + sum(times.user + times.system for times in solvers)
 
@@ -62,7 +61,7 @@ def timed(planner: Planner, measure: Measure, kind: str) -> Run:
 
 
 def growth(runs: list[Run]) -> float:
-    """The exponent of time in tasks times budget."""
+    """Return the exponent of time in tasks times budget."""
     size = np.log([run.tasks * run.budget for run in runs])
     return float(np.polyfit(size, np.log([max(run.seconds, 1e-4) for run in runs]), 1)[0])
 
@@ -72,13 +71,13 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     planners: tuple[Planner, ...] = (Frontier(), StructureAware())
     runs: list[Run] = []
     timed(planners[0], topology("full", 100, 0), "full")
-    for tasks in (given.tasks // 8, given.tasks // 4, given.tasks // 2, given.tasks):
+    for tasks in (options.tasks // 8, options.tasks // 4, options.tasks // 2, options.tasks):
         for kind in KINDS:
-            for seed in range(given.seeds):
+            for seed in range(options.seeds):
                 measure = topology(kind, tasks, seed)
                 for planner in planners:
                     runs.append(timed(planner, measure, kind))
@@ -89,13 +88,13 @@ def main() -> None:
                         file=sys.stderr,
                     )
     by_planner = {p.name: [run for run in runs if run.planner == p.name] for p in planners}
-    largest = {name: [r for r in own if r.tasks > 0.75 * given.tasks] for name, own in by_planner.items()}
+    largest = {name: [r for r in own if r.tasks > 0.75 * options.tasks] for name, own in by_planner.items()}
     worst = {name: max(r.seconds for r in own) for name, own in largest.items()}
     exponents = {name: growth(own) for name, own in by_planner.items()}
     gains = [a.quality - b.quality for a, b in zip(*by_planner.values(), strict=True)]
     ours, theirs = (worst[p.name] for p in planners)
     outcome = {
-        "claim": f"a topology of {given.tasks:,} tasks is planned in under {SECONDS:g} s, time grows near-linearly in tasks"
+        "claim": f"a topology of {options.tasks:,} tasks is planned in under {SECONDS:g} s, time grows near-linearly in tasks"
         " times budget, and ours is never below structure-aware; worst CPU seconds at that size, ours and structure-aware",
         "ours": round(ours, 3),
         "theirs": round(theirs, 3),
@@ -111,10 +110,10 @@ def main() -> None:
             "plans": len(by_planner["frontier"]),
         },
     }
-    if given.json:
+    if options.json:
         print(json.dumps(outcome, indent=2))
         return
-    print(f"worst at {given.tasks:,} tasks: ours {ours:.2f} s, structure-aware {theirs:.2f} s (bound {SECONDS:g} s)")
+    print(f"worst at {options.tasks:,} tasks: ours {ours:.2f} s, structure-aware {theirs:.2f} s (bound {SECONDS:g} s)")
     print(f"growth in tasks times budget: {outcome['growth']} (bound {EXPONENT})")
     print(f"OF gained over structure-aware: {outcome['gain']}; gap to the bound: {outcome['gap']}")
     print(f"holds: {outcome['holds']}")

@@ -1,14 +1,15 @@
-"""How fast the simulator is, beside a plain event-by-event simulation of the same cluster, and how far the two agree.
+"""Measures the cluster simulator's speed against a plain event-by-event simulation, and how far the two agree.
 
     python benchmarks/simulator.py [--applications 5] [--study 100] [--seed 1] [--day] [--json]
 
-An application of 24 PEs on 5 nodes, five minutes of a third High, static replication. The rival is what one would write first: a
-heap of events, whole tuples, each node serving its replicas in turn, in plain Python. Claims: well under a second for such a run;
-100 applications x 6 variants x 3 scenarios in minutes on 2 cores; the same figures as the rival's within a tenth. With --day also a
-day of 10,000 PEs on 1,000 nodes, all replicas active, a rack lost: in under an hour and under 8 GiB.
+Each application has 24 PEs on 5 nodes, with static replication, for five minutes, a third of them at High. The rival is a plain
+Python simulation: a heap of events and whole tuples, where each node serves its replicas in turn. The claims: such a run takes
+well under a second; 100 applications x 6 variants x 3 scenarios take minutes on 2 cores; the results agree with the rival's
+within 10 %. With --day, a day of 10,000 PEs on 1,000 nodes with all replicas active and one lost rack takes under an hour and
+under 8 GiB.
 
-The study is what `holdfast reproduce laar` simulates, in two processes, with its worst case twice as there. What is timed is the
-simulator, not the solver: NR is the first replicas, and LAAR's strategies have half, 0.6 or 0.7 of the others active, by chance.
+The study is what `holdfast reproduce laar` simulates, in two processes. It measures the simulator and not the solver, so the
+strategies are drawn: NR uses the first replicas, and LAAR's strategies have 0.5, 0.6 or 0.7 of the other replicas active.
 """
 
 import argparse
@@ -34,12 +35,12 @@ from holdfast_papers.records import in_processes
 
 WORKERS = 2
 BOUNDS = {"run_cpu_s": 0.5, "all_runs_s": 600.0, "difference": 0.1, "day_s": 3600.0, "day_mib": 8192.0}
-"""CPU seconds of one run; how long the runs of the study take on two cores; how far the figures are from the rival's, of the median
-application; and what a day of a data center may take."""
+"""Bounds: CPU seconds of one run; time of the study on two cores; difference from the rival for the median application; time and
+memory for a day of a data center."""
 
 
 def application(seed: int, number: int) -> Descriptor:
-    """24 PEs, placed on five nodes, with rates low enough for a plain simulation to end."""
+    """Return an application of 24 PEs on five nodes, with rates low enough for the plain simulation."""
     ranges = Ranges(nodes=(4, 4), pes_per_node=(6, 6), selectivity=(0.3, 0.9))
     descriptor = generate(np.random.default_rng([seed, number]), ranges=ranges, name=f"app{number}")
     nodes = {f"node{n:02d}": DescriptorNode(cores=0.8) for n in range(1, 6)}
@@ -48,7 +49,7 @@ def application(seed: int, number: int) -> Descriptor:
 
 
 def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[str, float]:
-    """The same run event by event: whole tuples in bounded queues, a node serving its waiting replicas by turns, one tuple each."""
+    """Simulate event by event: whole tuples in bounded queues; each node serves its replicas in turn, one tuple each."""
     cluster = deployment.cluster_arrays(SimulationSettings(queue_s=queue_s))
     k, sources = cluster.replicas, cluster.sources
     readers: list[list[tuple[int, int]]] = [[] for _ in range(sources + cluster.pes)]
@@ -100,13 +101,13 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
         queues[who, e] -= 1
         busy[node_of[who]] = False
         credit[j, e] += cluster.selectivity[e]
-        made = int(credit[j, e])
-        credit[j, e] -= made
+        output_tuples = int(credit[j, e])
+        credit[j, e] -= output_tuples
         if j == 0:  # without failures the first replica is the primary
             processed += 1
             if not readers[sources + i]:
-                output += made
-            for _ in range(made):
+                output += output_tuples
+            for _ in range(output_tuples):
                 deliver(now, sources + i)
         serve(now, int(node_of[who]))
     return {"processed": processed, "dropped": dropped, "cpu_s": cpu, "output": output}
@@ -123,20 +124,20 @@ def ours(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[st
 
 
 def studied(task: StudyTask) -> dict[str, object]:
-    """One application of the study through every variant and scenario."""
+    """Simulate one application of the study in every variant and scenario."""
     rng = np.random.default_rng([task.seed, task.application])
     instance = Instance.of(generate(rng, ranges=STUDY_RANGES, name=f"app{task.application}"))
     every = static_replication(instance)
     first = every.copy()
     first[:, :, 1:] = False
-    found = {"NR": first, "SR": every, "GRD": greedy(instance)}
-    found |= {name: first | (every & (rng.random(every.shape) < share)) for name, share in LAAR.items()}
-    bits = {name: active.astype(int).tolist() for name, active in found.items()}
+    strategies = {"NR": first, "SR": every, "GRD": greedy(instance)}
+    strategies |= {name: first | (every & (rng.random(every.shape) < share)) for name, share in LAAR.items()}
+    bits = {name: active.astype(int).tolist() for name, active in strategies.items()}
     return play((task, {"optimal": [], "strategies": bits}))
 
 
 def study(seed: int, applications: int) -> dict[str, float]:
-    """How long the runs of so many applications take in two processes, which are started and ended in that time, and how many."""
+    """Return the number of runs of this many applications and their total time in two processes, including process start."""
     print(f"a study of {applications} applications ...", file=sys.stderr)
     began = time.perf_counter()
     tasks = [StudyTask(seed, number) for number in range(applications)]
@@ -149,17 +150,17 @@ def main() -> None:
     parser.add_argument("--applications", type=int, default=5)
     parser.add_argument("--study", type=int, default=100, help="applications of the study; 0: none")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--day", action="store_true", help="also a day of 10,000 PEs: minutes")
+    parser.add_argument("--day", action="store_true", help="also a day of 10,000 PEs, which takes minutes")
     parser.add_argument("--json", action="store_true")
-    words = parser.parse_args()
+    options = parser.parse_args()
     rows = []
-    for number in range(words.applications):
-        descriptor = application(words.seed, number)
+    for number in range(options.applications):
+        descriptor = application(options.seed, number)
         instance = Instance.of(descriptor)
         deployment = Deployment.planned(descriptor, instance, static_replication(instance))
-        plain = drawn_rates(descriptor, np.random.default_rng([words.seed, number]))
-        trace = RateTrace(plain.sources, np.round(plain.rates))  # the rival has whole tuples
-        ours(deployment, trace, queue_s=2.0)  # compiled, or read from the cache
+        plain = drawn_rates(descriptor, np.random.default_rng([options.seed, number]))
+        trace = RateTrace(plain.sources, np.round(plain.rates))  # the rival simulates whole tuples
+        ours(deployment, trace, queue_s=2.0)  # compiles, or loads the cache
         began, cpu = time.perf_counter(), time.process_time()
         mine = ours(deployment, trace, queue_s=2.0)
         mine_s, mine_cpu = time.perf_counter() - began, time.process_time() - cpu
@@ -178,43 +179,43 @@ def main() -> None:
         name: statistics.median(abs(row["ours"][name] - row["theirs"][name]) / max(1.0, row["theirs"][name]) for row in rows)
         for name in ("processed", "cpu_s", "output")
     }
-    found = {"run_cpu_s": median, "difference": max(apart.values())}
-    whole = study(words.seed, words.study) if words.study else None
+    results = {"run_cpu_s": median, "difference": max(apart.values())}
+    whole = study(options.seed, options.study) if options.study else None
     if whole:
-        found["all_runs_s"] = whole["seconds"]
-    if words.day:
-        found |= day(words.seed)
+        results["all_runs_s"] = whole["seconds"]
+    if options.day:
+        results |= day(options.seed)
     result = {
         "claim": "one run takes well under a second, all of a study minutes, a day of a data center under an hour and 8 GiB",
-        "seed": words.seed,
-        "ours": found,
+        "seed": options.seed,
+        "ours": results,
         "theirs": {"run_cpu_s": statistics.median(row["theirs_cpu_s"] for row in rows)},
         "ratio": {"run_cpu_s": 1 / faster, "difference": apart},
         "bound": BOUNDS,
-        "holds": all(value <= BOUNDS[name] for name, value in found.items()),
+        "holds": all(value <= BOUNDS[name] for name, value in results.items()),
         "study": whole,
         "rows": rows,
     }
-    if words.json:
+    if options.json:
         print(json.dumps(result, indent=2))
         return
     print(f"one run: {median:.3f} CPU s, {faster:,.0f} times less than plain Python")
     if whole:
-        print(f"a study of {words.study} applications: {whole['runs']:,} runs in {whole['seconds']:.0f} s")
+        print(f"a study of {options.study} applications: {whole['runs']:,} runs in {whole['seconds']:.0f} s")
     print("median difference: " + ", ".join(f"{name} {share:.1%}" for name, share in apart.items()))
-    if words.day:
-        print(f"a day of a data center: {found['day_s']:.0f} s, {found['day_mib']:,.0f} MiB")
+    if options.day:
+        print(f"a day of a data center: {results['day_s']:.0f} s, {results['day_mib']:,.0f} MiB")
     print(f"holds: {result['holds']}")
 
 
 def day(seed: int) -> dict[str, float]:
-    """What a day of 10,000 PEs takes, from drawing the applications to the figures."""
+    """Return time and memory for a day of 10,000 PEs, from drawing the applications to the results."""
     print("a day of a data center ...", file=sys.stderr)
     scale, profile = Scale(seed=seed), tuple(generated_profile(np.random.default_rng(seed)).tolist())
     plan = Plan(scale, "SR", profile)
-    made = planned(plan)
-    record = evaluate(Task(plan, "rack", made))
-    return {"day_s": made["seconds"] + record["seconds"], "day_mib": record["rss_mib"]}
+    strategy = planned(plan)
+    record = evaluate(Task(plan, "rack", strategy))
+    return {"day_s": strategy["seconds"] + record["seconds"], "day_mib": record["rss_mib"]}
 
 
 if __name__ == "__main__":

@@ -1,21 +1,20 @@
-"""The simulator beside reality: the same applications, strategies and faults really run and simulated.
+"""Compares the cluster simulator with real runs: the same applications, strategies and faults, once for real and once simulated.
 
     python benchmarks/simulator_fidelity.py [--only pipeline] [--json]
 
-LAAR's pipeline of two PEs whose load doubles, with all replicas active and by load; and Bargain Discovery as three PEs, as
-`holdfast profile` describes it, with a node killed. What the descriptor cannot know is measured beforehand, in a short run of each
-application with one replica of each PE at a steady rate (theirs with one PE and one replica of the feed killed): the seconds that a
-job takes beside its tuples, the CPU time of a node that idles and of one that works, how long a PE takes to come back, an ordinary
-job apart, and the CPU time of bringing a replica back. Nothing is taken from the runs that are compared but who was where. A run
-before all others, that nothing is taken from, has a replica of everything on every node and lets the JVMs compile what they will
-run: what a node that never ran the like has to compile when it takes over is not modelled. Ours is the simulation, theirs the real
-run.
+The applications are LAAR's pipeline of two PEs whose load doubles, with all replicas active and with activation by load; and
+Bargain Discovery as three PEs, as `holdfast profile` describes it, with a node killed. The values that a descriptor does not
+contain are measured first, in a short calibration run of each application with one replica per PE at a steady rate (for Bargain
+Discovery, one PE and one replica of the feed are killed): the time of a job apart from its tuples, the CPU time of an idle and
+of a working node, the time until a PE is back without an ordinary job, and the CPU time of a restart. From the compared runs
+only the placement is taken. A warm-up run has a replica of everything on every node, so that the JVMs compile the code;
+compilation on a node that takes over is not modelled. "ours" is the simulation, "theirs" the real run.
 
-What can come out differently, and so is compared: when tuples leave, at which pace under the highest load, CPU time and the latency
-of recovery. What cannot, on our side: tuples dropped and internal completeness. The log of a real run keeps what a PE has not read,
-so the simulator's queues have no bound here and it runs on until all is processed: 0 and 1 by construction. Theirs are counted in
-the history of the real run: that they agree says that the real run lost nothing, and nothing of the simulator, whose drops are
-held against a rival simulator alone (`benchmarks/simulator.py`).
+These results can differ and are compared: when tuples leave, the pace at the highest load, CPU time, and recovery latency.
+Dropped tuples and internal completeness cannot differ on our side: the epoch log keeps what a PE has not read, so the
+simulator's queues have no bound here and it runs until everything is processed. In the real run they are counted from the
+history; if they agree, the real run lost nothing. `benchmarks/simulator.py` compares the simulator's drops with another
+simulator.
 """
 
 import argparse
@@ -54,17 +53,17 @@ from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.laar.pipeline_study import Load, pipeline_descriptor, strategies, write_load
 
 BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
-"""How far the simulation may be off: the mean distance between the curves of tuples put out, of all tuples (single moments say
-little: a PE that is behind takes many epochs as one job); the pace at which the tuples of the highest load left and the CPU time,
-of the real ones; completeness and tuples dropped, of which the real run's alone can differ; and seconds of recovery latency."""
-TOLD = {True: "holds", False: "does not hold", None: "unknown: others kept the machine busy"}
+"""Largest differences: the mean distance between the curves of emitted tuples, as a share of all tuples (single moments vary,
+because a late PE takes many epochs as one job); pace at the highest load and CPU time, as shares of the real values; completeness
+and dropped tuples; and recovery latency in seconds."""
+VERDICTS = {True: "holds", False: "does not hold", None: "unknown: other processes kept the machine busy"}
 REHEARSAL_S = 60.0
-"""How long the nodes may take to rehearse, before anything is measured."""
+"""How long the nodes may rehearse before the measurement."""
 OTHERS_CORES = 0.2
-"""How many cores others may use while a real run goes on: beyond, its times are not its own, and the verdict is unknown."""
+"""If other processes use more cores than this during a real run, the verdict is unknown."""
 WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 40, Load(8, 16, 8), 36, 15.0, 500
 CALM_KILL_S, SETTLED_S = 12.0, 24.0
-"""When something is killed in a calm run, and when that is over: what a job and a working node take is measured from then on."""
+"""When a calibration run kills something, and when it has recovered; jobs and working nodes are measured from then on."""
 NODES, EPOCH_S, CHECKPOINT_EPOCHS, LOST_AFTER_S = 3, 1.0, 10, 3.0
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trades", "aggregator": "trades", "vwap": "trades"}
@@ -72,8 +71,8 @@ FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trade
 
 @dataclass(frozen=True)
 class Cost:
-    """What was measured beforehand: seconds of a job beside its tuples, by PE; cores of an idle node, and of one for each second of
-    work that the simulator counts; how long a PE takes to come back; CPU seconds that bringing a replica back takes, whose ever."""
+    """Results of the calibration: seconds of a job apart from its tuples, by PE; cores of an idle node; cores per simulated
+    second of work; seconds until a PE is back; CPU seconds of a restart of any replica."""
 
     job_s: Mapping[str, float]
     idle_cores: float
@@ -84,8 +83,7 @@ class Cost:
 
 @dataclass
 class Watch:
-    """CPU seconds of the nodes as they tell them while a job runs: (wall clock, total). A PE host that was started again counts
-    from 0 again."""
+    """CPU seconds that the nodes report while a job runs: (wall clock, total). A restarted PE host counts from 0 again."""
 
     readings: list[tuple[float, float]] = field(default_factory=list)
     _last: dict[str, float] = field(default_factory=dict)
@@ -106,7 +104,7 @@ class Watch:
 
 
 def rehearsals(events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
-    """What nodes without work did so that they are ready for some: no part of any job, nor of a simulation."""
+    """Return the rehearsals of idle nodes, which are part of neither a job nor a simulation."""
     return [event for event in events if event.kind == "rehearsed"]
 
 
@@ -123,7 +121,7 @@ class Stage:
         while len(rehearsals(read_history(self.work))) < NODES and time.monotonic() < ends_s:
             time.sleep(0.25)
         watch, begun = Watch(), time.time()
-        while time.time() < begun + 4:  # it measures for as long; nothing is waited for
+        while time.time() < begun + 4:  # the length of the measurement
             watch.show({}, self.cluster.client.nodes(), None)
             time.sleep(0.25)
         self.idle_cores = watch.used(begun + 0.5, time.time() - 0.5) / (time.time() - begun - 1) / len(self.cluster.names)
@@ -138,7 +136,7 @@ class Stage:
         faults: Schedule | None = None,
         replicas: dict[str, int] | None = None,
     ) -> "Real":
-        """A job to its end; how it ran, and the CPU time it took."""
+        """Run a job to its end."""
         job = Job(
             job=name,
             type="finite",
@@ -166,7 +164,7 @@ class Stage:
 
 
 class Others:
-    """CPU seconds that this machine gives to others than this process and all that it started, also what was killed meanwhile."""
+    """CPU seconds that this machine spends on processes other than this one and its descendants, including killed ones."""
 
     def __init__(self) -> None:
         self._own: dict[tuple[int, float], float] = {}
@@ -175,14 +173,14 @@ class Others:
         self._before = self._spent()
 
     def look(self) -> None:
-        """Take note of what this process and its own have used; whoever is killed later on has used at least that."""
+        """Record the CPU time of this process and its descendants, so that it is known after they are killed."""
         for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
             with contextlib.suppress(psutil.NoSuchProcess):
                 used = process.cpu_times()
                 self._own[process.pid, process.create_time()] = used.user + used.system
 
     def cores(self) -> float:
-        """How many cores others have had, on average since the beginning."""
+        """Return the mean number of cores that other processes have used since the beginning."""
         self.look()
         return max(0.0, self._spent() - self._before) / (time.time() - self._since)
 
@@ -193,7 +191,7 @@ class Others:
 
 @dataclass(frozen=True)
 class Real:
-    """A real run and what it showed."""
+    """A real run, its history and its CPU readings."""
 
     ran: JobRun
     events: Sequence[HistoryEvent]
@@ -206,13 +204,13 @@ class Real:
         return self.ran.timeline.opened_s
 
     def completeness(self) -> float:
-        """The share of what was due that was processed in time."""
+        """Return the share of due tuples that were processed in time."""
         assert self.ran.timeline is not None
         found = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks)
         return found.share if found is not None else 0.0
 
     def output(self, seconds: int) -> np.ndarray:
-        """Tuples that left the sink in each second."""
+        """Return the tuples that left the sink in each second."""
         counts = np.zeros(seconds)
         for event in self.events:
             if event.kind == "output" and event.about["as"] == "first":
@@ -220,23 +218,23 @@ class Real:
         return counts
 
     def leaving(self) -> list[tuple[float, float]]:
-        """When tuples left the sink, in seconds from the start, and how many did."""
+        """Return when tuples left the sink, in seconds from the start, and how many."""
         found = [e for e in self.events if e.kind == "output" and e.about["as"] == "first"]
         return sorted((event.at_s - self.opened_s, float(event.about["rows"])) for event in found)
 
     def commits(self) -> list[HistoryEvent]:
-        """What the PEs and sources have committed themselves."""
+        """Return the commits of PEs and sources, without absent epochs."""
         return [event for event in self.events if event.kind == "commit" and event.about["quality"] != "absent"]
 
     def rows(self, stream: str) -> list[int]:
-        """The rows of a stream, epoch by epoch."""
+        """Return the rows of a stream by epoch."""
         found = {e.about["epoch"]: e.about["rows"] for e in self.commits() if e.about["stream"] == stream}
         return [found[epoch] for epoch in sorted(found)]
 
     def jobs(self, stream: str, tails: Sequence[str], *, since_s: float) -> list[tuple[float, int]]:
-        """The jobs that made a stream, of those that ended after a moment: how long each took, and the rows that went in.
+        """Return duration and input rows of each job of a stream that ended after `since_s`.
 
-        A PE that is free takes all epochs whose inputs are there as one job, whose commits follow each other.
+        An idle PE takes all epochs with complete inputs as one job, and commits them one after the other.
         """
         at = {
             (e.about["stream"], e.about["epoch"]): (e.at_s, e.about["rows"])
@@ -260,7 +258,7 @@ class Real:
         return found
 
     def placed(self) -> dict[str, str]:
-        """The node on which each replica first started, by names such as vwap/0.1."""
+        """Return the node on which each replica (such as vwap/0.1) first started."""
         found: dict[str, str] = {}
         for event in self.events:
             if event.kind == "start":
@@ -268,15 +266,15 @@ class Real:
         return found
 
     def restarts(self) -> int:
-        """How many replicas were started again."""
+        """Return how many replicas were restarted."""
         return sum(event.kind == "start" for event in self.events) - len(self.placed())
 
 
 def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mapping[str, str], *, seconds: float) -> Cost:
-    """What a calm run tells. `streams` has of each stream its PE.
+    """Return the costs from a calibration run. `streams` maps each stream to its PE.
 
-    CPU time is divided by the work that the simulator would count for the same jobs, so that what a job had to wait for, which the
-    simulator does not count, does not count here.
+    CPU time is divided by the work that the simulator would count for the same jobs. So time that a job waits, which the
+    simulator does not count, does not count here either.
     """
     made = {pe: stream for stream, pe in reversed(list(streams.items()))}
     killed, settled, end = (calm.opened_s + at_s for at_s in (CALM_KILL_S, SETTLED_S, seconds))
@@ -293,14 +291,14 @@ def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mappin
     restarted = calm.watch.used(killed, settled) - steady_cores * (settled - killed)
     restart_cpu_s = max(0.0, restarted) / calm.restarts() if calm.restarts() else 0.0
     late = [each.latency_s - job_s[each.task.split("/")[0]] for each in recoveries(calm.events) if each.task.split("/")[0] in job_s]
-    restart_s = max(0.0, statistics.fmean(late)) if late else 1.0  # the first job builds its plan: part of coming back
+    restart_s = max(0.0, statistics.fmean(late)) if late else 1.0  # the first job builds its plan, which is part of the restart
     return Cost(job_s, stage.idle_cores, busy / worked_s, restart_s, restart_cpu_s)
 
 
 def simulated(
     deployment: Deployment, rates: Sequence[float], cost: Cost, *, drain_s: float, faults: Schedule | None = None
 ) -> SimulationOutcome:
-    """The same through the simulator. What a PE works while it comes back is part of the time that it takes for that."""
+    """Simulate the same run. A PE's CPU time during a restart is part of the restart's duration."""
     restart_cost_s = cost.restart_cpu_s / cost.busy_cores
     settings = SimulationSettings(
         queue_s=float("inf"),
@@ -322,10 +320,10 @@ def simulated(
 
 
 def pace_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: slice) -> float:
-    """The rate at which the tuples of some epochs left, from the job that brought the last before them to that which brought their
-    last, as a share of the rate at which they were due; `due` are those of each epoch.
+    """Return the rate at which the tuples of the epochs `peak` left, as a share of the rate at which they were due.
 
-    Not the mean over a stretch of time: a PE that is behind puts out many epochs at once, just before the stretch ends or after.
+    `due` are the tuples of each epoch. The time runs from the job that emitted the last tuple before these epochs to the job that
+    emitted their last. A mean over a fixed time would vary, because a late PE emits many epochs at once.
     """
     first, last = sum(due[: peak.start]), sum(due[: peak.stop])
     sums = np.cumsum([tuples for _, tuples in leaving])
@@ -347,10 +345,10 @@ def compared(
     dead_s: float = 0.0,
     moved: int = 0,
 ) -> dict[str, Any]:
-    """Both sides' figures, how far they are apart, and whether that is within the bounds; unknown if others disturbed the run.
+    """Return the results of both sides, their differences and a verdict, which is unknown if other processes disturbed the run.
 
-    `dead_s` are the seconds that a node was dead and did not even idle; `moved` the replicas of feeds and sinks that were brought
-    back elsewhere, for those of a simulation do not fail.
+    `dead_s` is how long a node was dead and used no CPU at all. `moved` counts the replicas of feeds and sinks that restarted
+    elsewhere; those do not fail in a simulation.
     """
     fine, per_second = outcome.output_tuples, round(1 / outcome.interval_s)
     long = len(fine) // per_second
@@ -360,8 +358,8 @@ def compared(
     aside = sum(event.about["cpu_s"] for event in rehearsals(real.events) if real.opened_s < event.at_s < until_s)
     cpu = real.watch.used(real.opened_s, until_s) - aside
     busy = float(outcome.ledger.cpu[: seconds * per_second].sum())
-    back, returns = recoveries(real.events), outcome.recoveries()
-    expected = [rows * float(ours.sum()) / sum(fed) for rows in fed]  # the simulator's PEs have one selectivity all the time
+    real_recoveries, simulated_recoveries = recoveries(real.events), outcome.recoveries()
+    expected = [rows * float(ours.sum()) / sum(fed) for rows in fed]  # the simulator's PEs have a constant selectivity
     sides = {
         "ours": {
             "tuples": float(ours.sum()),
@@ -369,7 +367,7 @@ def compared(
             "cpu_s": cost.idle_cores * (NODES * seconds - dead_s) + cost.busy_cores * busy + cost.restart_cpu_s * moved,
             "completeness": outcome.internal_completeness,
             "dropped": outcome.dropped,
-            "latency_s": max((each.latency_s for each in returns), default=0.0),
+            "latency_s": max((recovery.latency_s for recovery in simulated_recoveries), default=0.0),
         },
         "theirs": {
             "tuples": float(theirs.sum()),
@@ -377,7 +375,7 @@ def compared(
             "cpu_s": cpu,
             "completeness": real.completeness(),
             "dropped": never_processed(real.events, tasks=real.ran.tasks),
-            "latency_s": max((each.latency_s for each in back), default=0.0),
+            "latency_s": max((recovery.latency_s for recovery in real_recoveries), default=0.0),
         },
     }
     mine, other = sides["ours"], sides["theirs"]
@@ -450,7 +448,7 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
     profiled = read_document(work / "bargains.yaml", Descriptor)
     descriptor = profiled.model_copy(update={"nodes": {name: DescriptorNode(cores=1) for name in stage.cluster.names}})
     streams = {"trade_quote": "split", "quote_filter": "split", "vwap": "trades", "bargain_index": "bargain_index"}
-    twice = {"market": 2, "bargains": 2}  # the feed and the sink go on, as the simulator has them
+    twice = {"market": 2, "bargains": 2}  # the feed and the sink continue, as in the simulator
     everywhere = dict.fromkeys(("market", "bargains", "split", "trades", "bargain_index"), NODES)
     stage.run("bargains-warm-up", application, work / "warm-market.parquet", replicas=everywhere)
     two = ScheduledFault(at_s=CALM_KILL_S, kind="crash", what="pe", target=("trades/0", "market/0.1"))
@@ -469,7 +467,7 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
         rates=np.array([[float(RATE)]]),
     )
     outcome = simulated(deployment, real.rows("market"), cost, drain_s=30.0, faults=node)
-    steady = slice(3, int(KILL_S) - 2)  # what has left on both sides when the node dies
+    steady = slice(3, int(KILL_S) - 2)  # emitted on both sides before the node dies
     due = [float(rows) for rows in real.rows("bargain_index")]
     return [
         compared(
@@ -492,7 +490,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["pipeline", "bargains"])
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster is closed
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as name:
         stage = Stage(Path(name) / "cluster")
@@ -516,15 +514,15 @@ def main() -> None:
         print(json.dumps(document, indent=2))
         return
     for row in rows:
-        print(f"{row['run']} (others used {row['others_cores']:.2f} cores): {TOLD[row['holds']]}")
+        print(f"{row['run']} (others used {row['others_cores']:.2f} cores): {VERDICTS[row['holds']]}")
         for side in ("ours", "theirs"):
             print(f"  {side:6} " + ", ".join(f"{key} {value:.2f}" for key, value in row[side].items()))
         print("  apart  " + ", ".join(f"{key} {value:.3f} (bound {BOUNDS[key]:g})" for key, value in row["apart"].items()))
-    print(TOLD[document["holds"]])
+    print(VERDICTS[document["holds"]])
 
 
 def verdict(held: Sequence[bool | None]) -> bool | None:
-    """False where a run that nobody disturbed is off, unknown where a run was disturbed."""
+    """Return False if an undisturbed run differs too much, or else None if a run was disturbed."""
     return False if False in held else None if None in held else True
 
 

@@ -1,4 +1,4 @@
-"""A planner that is stopped while its solver works leaves no process behind, and stops at once."""
+"""Stopping a planner also ends its solver processes, at once."""
 
 import signal
 import subprocess
@@ -25,8 +25,8 @@ def planner():
     process.communicate()
 
 
-def gone(pid: int) -> bool:
-    """Whether the process is gone, waiting for that with a limit."""
+def ends(pid: int) -> bool:
+    """Return whether the process ends within the time limit."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         try:
@@ -43,7 +43,7 @@ def test_solver_ends_with_its_planner(planner, by):
     solver = int(planner.stdout.readline())
     planner.send_signal(by)
     assert planner.wait(LIMIT_S) == -by
-    assert gone(solver)
+    assert ends(solver)
 
 
 @pytest.fixture
@@ -57,8 +57,8 @@ def study(tmp_path):
     process.communicate()
 
 
-def at_work(pid: int) -> list[int]:
-    """The processes that a study has started, once two of them have worked for a second: waited for with a limit."""
+def working_processes(pid: int) -> list[int]:
+    """Wait until two processes of a study have worked for a second, and return all its processes."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         below = psutil.Process(pid).children(recursive=True)
@@ -70,7 +70,7 @@ def at_work(pid: int) -> list[int]:
 
 @pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_interrupted_study_ends_its_workers(study, by, code):
-    workers = at_work(study.pid)
+    workers = working_processes(study.pid)
     study.send_signal(by)
     assert study.wait(LIMIT_S) == code
-    assert all(map(gone, workers))
+    assert all(map(ends, workers))
