@@ -14,7 +14,7 @@ from holdfast_papers.results import FOLDER, read_results
 
 README = FOLDER.parent / "README.md"
 BLOCK = re.compile(r"<!-- findings: (?P<names>[^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
-LONGEST = 80
+LONGEST = 64
 """Characters of a value that the table shows; the result file has all of it."""
 
 

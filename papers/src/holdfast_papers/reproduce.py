@@ -2,7 +2,7 @@
 
 import click
 
-from holdfast.cli.command_group import CommandGroup
+from holdfast.cli import CommandGroup
 
 STUDIES = {
     "all": ("holdfast_papers.all_studies:all_", "Every study, and one report of all findings."),

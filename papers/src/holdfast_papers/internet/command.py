@@ -1,4 +1,4 @@
-"""holdfast reproduce internet: a day of a data center under five plans, simulated: what they cost and what they lose."""
+"""holdfast reproduce internet: simulates a day of a data center under five plans; reports their costs and losses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from holdfast_papers.records import Record
 
-STRUCK = {"rack": "a rack fails in the busiest hour", "pdu": "a power unit fails in the busiest hour"}
-TOLD = ("cpu_s", "lost", "waiting_s", "recoveries", "latency_s", "seconds", "rss_mib")
-HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "latency (s)")
+FAILURE_DAYS = {"rack": "a rack fails in the busiest hour", "pdu": "a power unit fails in the busiest hour"}
+FIGURES = ("cpu_s", "lost", "waiting_s", "recoveries", "latency_s", "seconds", "rss_mib")
+COLUMNS = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "latency (s)")
 
 
 @click.command()
@@ -41,10 +41,10 @@ HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "lat
 def internet(
     profile: Path | None, day: str, applications: int, racks: int, seed: int, workers: int, out: Path, as_json: bool
 ) -> None:
-    """No replication, static replication, LAAR, PPA and both together on 10,000 PEs and 1,000 nodes, for a day with failures.
+    """Simulate a day with failures of 10,000 PEs on 1,000 nodes: no replication, static replication, LAAR, PPA, and both together.
 
-    On one day a rack fails in the busiest hour, on another a power unit, beside single machines, at published rates; on a third
-    nothing does. Each run is kept in --out as it ends: the same command goes on where it was stopped.
+    On one day a rack fails in the busiest hour, on another a power unit; single machines also fail, at published rates. On a third
+    day nothing fails. Run the same command again to continue an interrupted study.
 
     \b
     Example:
@@ -53,7 +53,7 @@ def internet(
     import numpy as np
 
     from holdfast_papers.internet.data_center import DAYS, Scale, generated_profile, read_profile
-    from holdfast_papers.internet.day import Plan, Task, day_key, done, yearly
+    from holdfast_papers.internet.day import Plan, Task, day_key, run_task, yearly
     from holdfast_papers.internet.findings import findings
     from holdfast_papers.internet.plans import SLOWEST, VARIANTS
     from holdfast_papers.records import Records
@@ -62,35 +62,35 @@ def internet(
     counts = read_profile(profile, day) if profile else generated_profile(np.random.default_rng(seed))
     source = f"{profile.name}, {day}" if profile else "generated"
     settings = {"applications": applications, "racks": racks, "seed": seed, "profile": source}
-    kept = Records(out, settings)
+    records_folder = Records(out, settings)
     plans = [Plan(scale, variant, tuple(float(count) for count in counts)) for variant in VARIANTS]
 
     def tasks(some: Sequence[Plan]) -> dict[str, Plan | Task]:
-        return {task.key: task for task in (Task(plan, kind, kept[plan.key]) for kind in DAYS for plan in some)}
+        return {task.key: task for task in (Task(plan, kind, records_folder[plan.key]) for kind in DAYS for plan in some)}
 
-    # One plan takes minutes and the others seconds: their days are simulated meanwhile.
+    # Planning PPA takes minutes, the other plans take seconds. Their days are simulated meanwhile.
     (slow,), quick = [p for p in plans if p.variant == SLOWEST], [p for p in plans if p.variant != SLOWEST]
     with progress_bar("plans") as progress:
-        kept.fill(done, {plan.key: plan for plan in quick}, workers=workers, progress=progress)
+        records_folder.fill(run_task, {plan.key: plan for plan in quick}, workers=workers, progress=progress)
     with progress_bar("days") as progress:
-        kept.fill(done, {slow.key: slow, **tasks(quick)}, workers=workers, progress=progress)
+        records_folder.fill(run_task, {slow.key: slow, **tasks(quick)}, workers=workers, progress=progress)
     with progress_bar(f"days of {SLOWEST}") as progress:
-        kept.fill(done, tasks([slow]), workers=workers, progress=progress)
-    records = {key: kept[key] for key in (day_key(kind, variant) for kind in DAYS for variant in VARIANTS)}
-    days = {f"{record['day']}/{record['variant']}": {name: record[name] for name in TOLD} for record in records.values()}
-    named = f"--profile {profile.name} --day {day} " if profile else ""
+        records_folder.fill(run_task, tasks([slow]), workers=workers, progress=progress)
+    records = {key: records_folder[key] for key in (day_key(kind, variant) for kind in DAYS for variant in VARIANTS)}
+    days = {f"{record['day']}/{record['variant']}": {name: record[name] for name in FIGURES} for record in records.values()}
+    profile_options = f"--profile {profile.name} --day {day} " if profile else ""
     document = {
-        "command": f"holdfast reproduce internet {named}--applications {applications} --racks {racks} --seed {seed}",
+        "command": f"holdfast reproduce internet {profile_options}--applications {applications} --racks {racks} --seed {seed}",
         "seed": seed,
         "pes": applications * scale.pes,
         "nodes": scale.machines,
         "profile": source,
         "days": days,
         "findings": [asdict(finding) for finding in findings(days)],
-        "plans": {plan.variant: {name: kept[plan.key][name] for name in ("seconds", "rss_mib")} for plan in plans},
+        "plans": {plan.variant: {name: records_folder[plan.key][name] for name in ("seconds", "rss_mib")} for plan in plans},
         "yearly": yearly(records, scale),
         "begins_h": records[day_key("calm", "NR")]["begins_h"],
-        "faults": {kind: records[day_key(kind, "NR")]["faults"] for kind in STRUCK},
+        "faults": {kind: records[day_key(kind, "NR")]["faults"] for kind in FAILURE_DAYS},
     }
     _write(out, document, records)
     finish(document, as_json=as_json, show=lambda: _show(document))
@@ -104,7 +104,7 @@ def _show(document: Mapping[str, Any]) -> None:
 
 
 def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = [HEAD]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for key, record in document["days"].items():
         kind, variant = key.split("/")
         share = record["cpu_s"] / document["days"][f"{kind}/NR"]["cpu_s"]
@@ -119,7 +119,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
     from holdfast.documents import write_whole
     from holdfast.report import cards, heading, html_page, on_its_own, paragraph, table, verdicts
 
-    plots = {f"output-{kind}": _output_plot(records, kind) for kind in STRUCK} | {"cost-and-loss": _price_plot(document)}
+    plots = {f"output-{kind}": _output_plot(records, kind) for kind in FAILURE_DAYS} | {"cost-and-loss": _price_plot(document)}
     rows = _rows(document)
     parts = [
         paragraph(
@@ -129,17 +129,16 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         heading("Findings"),
         verdicts([(f["name"], f["holds"], f["ours"]) for f in document["findings"]]),
         heading("Three days"),
-        table(HEAD, rows[1:]),
+        table(COLUMNS, rows[1:]),
         paragraph(
-            "Lost: tuples that PEs did not process, of those they would have; with checkpoints these are the ones that still wait "
-            "ten minutes after the day. Waiting: seconds in the queue of a PE, on average. Latency: from noticing a failure to "
-            "making it good.",
+            "Lost: the share of tuples that PEs did not process; with checkpoints, those that still wait ten minutes after the "
+            "day. Waiting: mean seconds in the queue of a PE. Latency: from the detection of a failure to the recovery.",
             note=True,
         ),
-        heading("What failed"),
+        heading("Failures"),
         table(
             ("day", "single machines", "racks", "from hour", "for hours"),
-            [(kind, *_struck(faults, document["begins_h"])) for kind, faults in document["faults"].items()],
+            [(kind, *_failure_cells(faults, document["begins_h"])) for kind, faults in document["faults"].items()],
         ),
         heading("A year"),
         table(
@@ -150,12 +149,12 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
             ],
         ),
         paragraph(
-            "Without failures: what 365 calm days lose for want of CPU time. To racks and power units: what the day of one loses "
-            "beyond a calm one, times how many fail in a year. A failure that lets nodes do less of what is in vain may save "
+            "Without failures: the losses of 365 calm days, for lack of CPU time. To racks and power units: the losses of a day "
+            "with such a failure beyond a calm day, times the failures in a year. A failure can prevent useless work and so save "
             "tuples: below 0.",
             note=True,
         ),
-        heading("What it took"),
+        heading("Time and memory of the study"),
         table(
             ("step", "seconds", "memory (MiB)"),
             [
@@ -172,8 +171,8 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         write_whole(out / f"{name}.svg", on_its_own(svg))
 
 
-def _struck(faults: Sequence[Mapping[str, Any]], begins_h: float) -> tuple[str, ...]:
-    """A day's failures: single machines, the racks that went at once, and when by the clock and for how long these did."""
+def _failure_cells(faults: Sequence[Mapping[str, Any]], begins_h: float) -> tuple[str, ...]:
+    """Return the failures of a day as cells: single machines, racks, the hour at which the racks failed, and for how long."""
     racks = faults[-1]
     return (
         str(len(faults) - 1),
@@ -187,7 +186,7 @@ def _output_plot(records: Mapping[str, Record], kind: str) -> str:
     from holdfast.report import SERIES, drawn
     from holdfast_papers.internet.data_center import DAY_S
 
-    title = STRUCK[kind]
+    title = FAILURE_DAYS[kind]
 
     def draw(axes: Axes) -> None:
         for n, record in enumerate(record for record in records.values() if record["day"] == kind):
@@ -204,14 +203,14 @@ def _price_plot(document: Mapping[str, Any]) -> str:
     from holdfast.report import SERIES, drawn
 
     def draw(axes: Axes) -> None:
-        for n, kind in enumerate(STRUCK):
+        for n, kind in enumerate(FAILURE_DAYS):
             base = document["days"][f"{kind}/NR"]["cpu_s"]
             for key, record in document["days"].items():
                 if key.startswith(f"{kind}/"):
                     at, variant = (record["cpu_s"] / base, 100 * record["lost"]), key.split("/")[1]
-                    axes.plot(*at, "os"[n], color=SERIES[n], label=STRUCK[kind] if variant == "NR" else None)
-                    # One day's names above its marks, the other's below, and the combined plan's to the left: who lose next to
-                    # nothing lie side by side.
+                    axes.plot(*at, "os"[n], color=SERIES[n], label=FAILURE_DAYS[kind] if variant == "NR" else None)
+                    # One day's names are above its marks, the other's below, and the combined plan's to the left. Plans that lose
+                    # almost nothing would overlap otherwise.
                     side = "right" if variant == "combined" else "left"
                     axes.annotate(variant, at, (0, (6, -12)[n]), textcoords="offset points", ha=side, fontsize=7, color=SERIES[n])
         axes.margins(0.12)

@@ -39,10 +39,10 @@ MACHINES = 1800
 YEARLY = {"machine": 1000.0, "rack": 20.0, "pdu": 1.0}
 RACK_HOURS, PDU_HOURS, PDU_SHARE = (1.0, 6.0), 6.0, (500 / 1800, 1000 / 1800)
 MACHINE_HOURS = 1.0
-"""How long a machine that failed is away: assumed, for it is not given with the rates."""
+"""How long a failed machine is down: assumed, because the source gives no value."""
 DAY_S, MINUTE_S = 86_400.0, 60.0
 BUSIEST_MINUTE = 720
-"""Where in the simulated day its busiest hour begins: what fails then is back, and has caught up, before the day is over."""
+"""The minute of the simulated day at which its busiest hour begins, so that failed machines recover before the day ends."""
 CORES, HEAVIEST = 16.0, 0.5
 """Cores of a node, and the share of them that a PE may need: one that needs more would be divided into several."""
 LEVELS = ("low", "middle", "high")
@@ -52,8 +52,8 @@ DAYS = ("rack", "pdu", "calm")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large: applications of so many PEs each, on racks of nodes. The fullest minute asks `overload` of all CPU time when every
-    replica is active; `seed` draws applications, rates and failures."""
+    """The size of the data center. The fullest minute needs `overload` times all CPU time if every replica is active. Applications,
+    rates and failures depend on `seed`."""
 
     applications: int = 400
     pes: int = 25
@@ -69,11 +69,14 @@ class Scale:
 
 
 def read_profile(path: Path, day: str) -> Floats:
-    """Requests in each minute of a day, from a CSV (also gzipped) with columns `period`, as 1998-06-30 21:05, and `count`."""
+    """Return the requests in each minute of a day, from a CSV file (may be gzipped) with columns `period` and `count`.
+
+    A period looks like 1998-06-30 21:05. Raises TraceError.
+    """
     try:
         date.fromisoformat(day)
     except ValueError:
-        raise TraceError(f"a profile's day is a date, as 1998-06-30, got '{day}'") from None
+        raise TraceError(f"a profile's day must be a date such as 1998-06-30, got '{day}'") from None
     try:
         with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if (row.get("period") or "").startswith(day)]
@@ -84,17 +87,17 @@ def read_profile(path: Path, day: str) -> Floats:
         try:
             at, count = datetime.fromisoformat(row["period"]), float(row["count"])
         except (KeyError, TypeError, ValueError) as error:
-            raise TraceError(f"profile '{path}' wants a period, as {day} 21:05, and a count in each row: {error}") from None
+            raise TraceError(f"profile '{path}' needs a period such as {day} 21:05 and a count in each row: {error}") from None
         if not 0 <= count < np.inf:
-            raise TraceError(f"profile '{path}' wants counts of at least 0, got {count:g} at {row['period']}")
+            raise TraceError(f"profile '{path}' needs counts of at least 0, got {count:g} at {row['period']}")
         counts[60 * at.hour + at.minute] = count
     if not counts.any():
-        raise TraceError(f"profile '{path}' has no requests on {day}; give a day that it covers, as 1998-06-30")
+        raise TraceError(f"profile '{path}' has no requests on {day}; give a day that it covers, such as 1998-06-30")
     return counts
 
 
 def generated_profile(rng: np.random.Generator) -> Floats:
-    """A day that is calm at night and has one evening peak, with noise of a few per cent."""
+    """Return a generated day that is calm at night and has an evening peak, with noise of a few per cent."""
     minute = np.arange(1440)
     swell = 1 + 0.8 * np.sin((minute - 540) / 1440 * 2 * np.pi)
     peak = 2.2 * np.exp(-(((minute - 1230) / 60) ** 2))
@@ -102,10 +105,11 @@ def generated_profile(rng: np.random.Generator) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class World:
-    """The data center: its applications as one descriptor, where replicas are, and the day's rates. `application[i]` is PE i's.
+class DataCenter:
+    """The data center: its applications as one descriptor, the placement of replicas, and the rates of the day.
 
-    The day begins at minute `begins` of the profile, twelve hours before its busiest hour, and goes on with the profile's first.
+    `application[i]` is the application of PE i. The day begins at minute `begins` of the profile, twelve hours before its busiest
+    hour, and wraps around at midnight.
     """
 
     scale: Scale
@@ -114,7 +118,7 @@ class World:
     application: Ints
     work: Floats  # [level, PE], CPU seconds a second
     tuples: Floats  # [level, PE] that come in, a second
-    made: Floats  # [level, PE] that go out, a second
+    emitted: Floats  # [level, PE] that go out, a second
     trace: RateTrace
     begins: int
 
@@ -127,8 +131,8 @@ class World:
         return np.array([c.probability for c in self.descriptor.input_configurations])
 
 
-def build(scale: Scale, profile: Floats) -> World:
-    """Applications drawn by seed; with every replica active the profile's fullest minute overloads the nodes."""
+def build(scale: Scale, profile: Floats) -> DataCenter:
+    """Build the data center with random applications. If every replica is active, the fullest minute overloads the nodes."""
     rng = np.random.default_rng([scale.seed, 0])
     shape = profile / profile.max()
     bounds = np.quantile(shape, [0.5, 0.9, 1.0])
@@ -156,7 +160,7 @@ def build(scale: Scale, profile: Floats) -> World:
         for r in range(scale.racks)
         for h in range(scale.nodes)
     }
-    # Not checked anew: ten thousand PEs that were made right by construction.
+    # Not validated: ten thousand PEs are valid by construction, and checking them takes long.
     descriptor = Descriptor.model_construct(
         application="data center",
         sources=sources,
@@ -168,10 +172,10 @@ def build(scale: Scale, profile: Floats) -> World:
         placement=None,
         contract=PricingContract(),
     )
-    return _loaded(scale, descriptor, np.array(application), shape, peak_rates)
+    return _scale_load(scale, descriptor, np.array(application), shape, peak_rates)
 
 
-def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floats, peak_rates: Floats) -> World:
+def _scale_load(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floats, peak_rates: Floats) -> DataCenter:
     order = descriptor.topological_order
     place = {pe: n for n, pe in enumerate(descriptor.pes)}
     application = application[[place[pe] for pe in order]]
@@ -190,35 +194,35 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
         for (name, source), fit in zip(descriptor.sources.items(), fits.tolist(), strict=True)
     }
     loaded = descriptor.model_copy(update={"pes": scaled, "sources": sources})
-    node_of = _placed(scale, work[-1] * factor)
+    node_of = _place(scale, work[-1] * factor)
     begins = (busiest_hour(shape) - BUSIEST_MINUTE) % len(shape)
     trace = RateTrace(tuple(descriptor.sources), np.roll(shape, -begins)[:, None] * peak_rates[None, :], MINUTE_S)
-    made = np.array([[rate[pe] for pe in order] for rate in rates]) * fits[application]
-    return World(scale, loaded, node_of, application, work * factor, tuples, made, trace, begins)
+    emitted = np.array([[rate[pe] for pe in order] for rate in rates]) * fits[application]
+    return DataCenter(scale, loaded, node_of, application, work * factor, tuples, emitted, trace, begins)
 
 
 def busiest_hour(shape: Floats) -> int:
-    """The minute at which the busiest hour of a day begins."""
+    """Return the minute at which the busiest hour of a day begins."""
     return int(np.argmax(np.convolve(shape, np.ones(60), "valid")))
 
 
 def _fitting(work: Floats, application: Ints, *, cores: float) -> Floats:
-    """What each application's rate is to be multiplied by so that, when all PEs together need so many cores, none needs too many.
+    """Return a factor for each application's rate, so that no PE needs too much of a node when all PEs together need `cores`.
 
-    Where PEs are so few that some must, the heaviest of each application needs the same.
+    If there are too few PEs for that, the heaviest PE of each application needs the same.
     """
     heaviest, total = np.zeros(int(application.max()) + 1), np.bincount(application, work)
     np.maximum.at(heaviest, application, work)
     most = max(HEAVIEST * CORES, cores / float((total / heaviest).sum())) / heaviest
     low, high = cores / float(total.sum()), float(most.max())
-    for _ in range(100):  # the more is cut, the more of the cores is left to the others
+    for _ in range(100):  # what is cut from one application is available to the others
         factor = (low + high) / 2
         low, high = (factor, high) if np.minimum(factor, most) @ total < cores else (low, factor)
     return np.minimum(1.0, most / high)
 
 
-def _placed(scale: Scale, work: Floats) -> Ints:
-    """Heaviest first, each replica on the emptiest node, the second in another rack than the first."""
+def _place(scale: Scale, work: Floats) -> Ints:
+    """Place the heaviest PE first, each replica on the emptiest node, the second replica in another rack."""
     load = np.zeros((scale.racks, scale.nodes))
     node_of = np.zeros((len(work), 2), dtype=np.int64)
     for i in np.argsort(-work, kind="stable"):
@@ -232,8 +236,8 @@ def _placed(scale: Scale, work: Floats) -> Ints:
     return node_of
 
 
-def failures(world: World, day: str) -> Schedule:
-    """The day's faults by seed: machines at their rate, and one rack or power unit in the busiest hour; none on a calm day."""
+def failures(world: DataCenter, day: str) -> Schedule:
+    """Return the random faults of a day: machines at their rate, and one rack or power unit in the busiest hour; none if calm."""
     if day == "calm":
         return Schedule()
     scale = world.scale

@@ -1,4 +1,4 @@
-"""One variant through one day of the data center: what it costs and what it loses."""
+"""Simulates one variant on one day of the data center; measures its cost and loss."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy as np
 
 from holdfast.simulate import Control, FailureHandling, SimulationSettings, simulate
 from holdfast_papers.arrays import Flags
-from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, Scale, World, build, failures
+from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, DataCenter, Scale, build, failures
 from holdfast_papers.internet.plans import VARIANTS, strategy
 
 RESTART_S = 30.0
 
 
-def settings(world: World, variant: str) -> SimulationSettings:
-    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes.
+def settings(world: DataCenter, variant: str) -> SimulationSettings:
+    """Return the settings: beats of 10 s, queues of a minute; PPA and the combined plan take checkpoints every five minutes.
 
-    Nobody has spares: what a lost node ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
-    in half a minute; the combined plan has an idle replica there already.
+    There are no spare nodes: a PE of a lost node continues at its second location, in another rack. PPA restarts it there from a
+    checkpoint within half a minute; the combined plan has an idle replica there.
     """
     passive = variant in ("PPA", "combined")
-    # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
+    # A tuple of state costs a tenth of processing a tuple of mean cost.
     state_tuple_s = 0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0
-    care = FailureHandling(
+    handling = FailureHandling(
         detect_s=10.0,
         restart_s=RESTART_S,
         spares=False,
@@ -47,13 +47,13 @@ def settings(world: World, variant: str) -> SimulationSettings:
         replace_s=RESTART_S if variant == "PPA" else 0.0,
     )
     return SimulationSettings(
-        step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, failure_handling=care
+        step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, failure_handling=handling
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A variant to plan."""
+    """The task to plan a variant."""
 
     scale: Scale
     variant: str
@@ -65,7 +65,7 @@ class Plan:
 
 
 def planned(task: Plan) -> dict[str, Any]:
-    """Who is active at which level, the flags as hexadecimal digits; `seconds` and `rss_mib` are what it took to find out."""
+    """Plan a variant: the active flags as hexadecimal digits, and the `seconds` and `rss_mib` of planning."""
     began = time.perf_counter()
     active = strategy(build(task.scale, np.array(task.profile)), task.variant)
     digits = np.packbits(active).tobytes().hex()
@@ -74,7 +74,7 @@ def planned(task: Plan) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A variant on one day, and the record of its plan."""
+    """The task to simulate a variant on one day, with the record of its plan."""
 
     plan: Plan
     day: str
@@ -94,34 +94,34 @@ def day_key(day: str, variant: str) -> str:
     return f"{day} day/{variant}"
 
 
-def done(task: Plan | Task) -> dict[str, Any]:
-    """The record of a plan, or of a day."""
+def run_task(task: Plan | Task) -> dict[str, Any]:
+    """Run a task and return its record."""
     return planned(task) if isinstance(task, Plan) else evaluate(task)
 
 
 def evaluate(task: Task) -> dict[str, Any]:
-    """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
+    """Simulate a variant on one day: its cost and loss, and the `seconds` and `rss_mib` of the simulation."""
     began = time.perf_counter()
     variant = task.plan.variant
     world = build(task.plan.scale, np.array(task.plan.profile))
     deployment = world.deployment(task.active)
     faults = failures(world, task.day)
-    how = settings(world, variant)
-    struck = simulate(deployment, world.trace, schedule=faults, settings=how)
-    ideal = struck.deployment.ideal(struck.source_tuples).sum()
-    every_s = struck.interval_s
-    latencies = [back.latency_s for back in struck.recoveries()]
+    simulation_settings = settings(world, variant)
+    outcome = simulate(deployment, world.trace, schedule=faults, settings=simulation_settings)
+    ideal = outcome.deployment.ideal(outcome.source_tuples).sum()
+    every_s = outcome.interval_s
+    latencies = [back.latency_s for back in outcome.recoveries()]
     return {
         "key": task.key,
         "day": task.day,
         "variant": variant,
-        "cpu_s": float(struck.cpu_s.sum()),
-        "lost": max(0.0, 1 - float(struck.ledger.processed.sum()) / float(ideal)),
-        "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),
+        "cpu_s": float(outcome.cpu_s.sum()),
+        "lost": max(0.0, 1 - float(outcome.ledger.processed.sum()) / float(ideal)),
+        "waiting_s": float(outcome.ledger.waited.sum() * simulation_settings.step_s / ideal),
         "begins_h": world.begins * MINUTE_S / 3600,
         "every_s": every_s,
-        "output": (struck.output_tuples / every_s).tolist(),
-        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * CORES * world.scale.machines)).tolist(),
+        "output": (outcome.output_tuples / every_s).tolist(),
+        "busy": (outcome.ledger.cpu.sum(axis=1) / (every_s * CORES * world.scale.machines)).tolist(),
         "recoveries": len(latencies),
         "latency_s": float(np.mean(latencies)) if latencies else None,
         "faults": [fault.model_dump(mode="json") for fault in faults.faults],
@@ -134,10 +134,9 @@ def _spent(began: float) -> dict[str, float]:
 
 
 def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
-    """Each variant's CPU time on a calm day, and the tuples lost in a year, in days' worth of all tuples.
+    """Return each variant's CPU time on a calm day, and the tuples lost in a year, in days of all tuples.
 
-    `calm_days` is what is lost without any failure, for want of CPU time; `rack_days` and `pdu_days` are what such a failure
-    adds, times how many there are.
+    `calm_days` is lost without failures, for lack of CPU time. `rack_days` and `pdu_days` are added by such failures in a year.
     """
     calm = {variant: records[day_key("calm", variant)] for variant in VARIANTS}
     times = {day: YEARLY[day] * scale.machines / MACHINES for day in ("rack", "pdu")}

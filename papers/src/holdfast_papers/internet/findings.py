@@ -1,4 +1,4 @@
-"""What the three days of the data center show, as checks."""
+"""Findings from the three days of the data center."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ BEYOND = "(not in the papers)"
 
 
 def findings(days: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """The checks of what each plan costs and loses; `days` has a record for each day and plan, as "rack/SR"."""
+    """Check the costs and losses of the plans. `days` has a record for each day and plan, such as "rack/SR"."""
 
-    def told(figure: str, form: str, day: str, *plans: str) -> str:
+    def listed(figure: str, form: str, day: str, *plans: str) -> str:
         return f"{day}: " + ", ".join(f"{plan} {days[f'{day}/{plan}'][figure]:{form}}" for plan in plans)
 
     def of(figure: str, day: str, plan: str) -> float:
         return float(days[f"{day}/{plan}"][figure])
 
-    struck, replicated = ("rack", "pdu"), ("SR", "LAAR", "PPA", "combined")
+    failure_days, replicated = ("rack", "pdu"), ("SR", "LAAR", "PPA", "combined")
     cost = {plan: of("cpu_s", "calm", plan) / of("cpu_s", "calm", "NR") for plan in replicated}
     return [
         Finding(
             "without failures, replicas that are always active lose tuples which no replication keeps",
             BEYOND,
-            told("lost", ".3%", "calm", "SR", "NR"),
+            listed("lost", ".3%", "calm", "SR", "NR"),
             of("lost", "calm", "SR") > of("lost", "calm", "NR"),
         ),
         Finding(
             "LAAR loses less than no replication when a rack or a power unit fails",
             BEYOND,
-            "; ".join(told("lost", ".3%", day, "LAAR", "NR") for day in struck),
-            all(of("lost", day, "LAAR") < of("lost", day, "NR") for day in struck),
+            "; ".join(listed("lost", ".3%", day, "LAAR", "NR") for day in failure_days),
+            all(of("lost", day, "LAAR") < of("lost", day, "NR") for day in failure_days),
         ),
         Finding(
             "PPA and the combined plan lose least, for their checkpoints",
             BEYOND,
-            "; ".join(told("lost", ".3%", day, "PPA", "combined", "LAAR", "SR") for day in struck),
+            "; ".join(listed("lost", ".3%", day, "PPA", "combined", "LAAR", "SR") for day in failure_days),
             all(
                 max(of("lost", day, "PPA"), of("lost", day, "combined")) < min(of("lost", day, "LAAR"), of("lost", day, "SR"))
-                for day in struck
+                for day in failure_days
             ),
         ),
         Finding(
             "the combined plan's tuples wait less than PPA's",
             BEYOND,
-            "; ".join(told("waiting_s", ".2f", day, "combined", "PPA") + " s" for day in ("calm", *struck)),
-            all(of("waiting_s", day, "combined") < of("waiting_s", day, "PPA") for day in ("calm", *struck)),
+            "; ".join(listed("waiting_s", ".2f", day, "combined", "PPA") + " s" for day in ("calm", *failure_days)),
+            all(of("waiting_s", day, "combined") < of("waiting_s", day, "PPA") for day in ("calm", *failure_days)),
         ),
         Finding(
             "replicas that are always active cost most",

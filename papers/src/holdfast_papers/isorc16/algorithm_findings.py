@@ -1,4 +1,4 @@
-"""The figures and findings of ISORC'16, section IV-A, to be held against ours."""
+"""The figures and findings of ISORC'16, section IV-A, compared with ours."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ TABLE_2: Mapping[str, Mapping[str, float]] = {
 ALGORITHMS = ("last-outcome", "stride", "long-stride", "simple-markov", "nearest-neighbours")
 """The algorithms of section IV-A."""
 FIGURE_3_S = (0.02, 0.8)
-"""Seconds of the fastest and the slowest algorithm (section IV-A)."""
+"""Seconds of the fastest and of the slowest algorithm (section IV-A)."""
 ACCURACY = (0.65, 0.75)
-"""What the paper's own system reached on server metrics (section VI)."""
+"""The accuracy of the paper's system on server metrics (section VI)."""
 MARGIN = 0.02
 KS = (10, 100, 900)
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds that an algorithm takes to train and to answer for a number of series."""
+    """The seconds in which an algorithm trains and answers for a number of series."""
 
     name: str
     train_s: float
@@ -61,13 +61,13 @@ class Timing:
 def figure_3(
     predictors: Sequence[Predictor], *, series: int = 1000, depth: int = 50, clock: Callable[[], float] = time.perf_counter
 ) -> list[Timing]:
-    """Time of each algorithm on `series` random walks of `depth` values, the median of five calls after a first one."""
+    """Time each algorithm on `series` random walks of `depth` values: the median of five calls after a first one."""
     history = 50 + np.cumsum(np.random.default_rng(3).normal(size=(series, depth)), axis=1)
     return [_timed(predictor, predictor.name, history, clock) for predictor in predictors]
 
 
 def figure_3_by_k(*, series: int = 50, depth: int = 1000, clock: Callable[[], float] = time.perf_counter) -> list[Timing]:
-    """Time of nearest neighbours by k, over a cache that is deep enough for it."""
+    """Time nearest neighbours for several k, over a cache that is deep enough."""
     history = 50 + np.cumsum(np.random.default_rng(4).normal(size=(series, depth)), axis=1)
     return [_timed(NearestNeighbours(k=k), f"k = {k}", history, clock) for k in KS]
 
@@ -87,19 +87,19 @@ def _timed(predictor: Predictor, name: str, history: np.ndarray, clock: Callable
 def findings(
     weather: Study, servers: Sequence[Study], racks: Study, timings: Sequence[Timing], by_k: Sequence[Timing]
 ) -> list[Finding]:
-    """What the paper finds, and what is asked of ours beyond it, each true or false."""
-    every = [weather, *servers, racks]
+    """Check the paper's statements, and what we expect of hot-swap."""
+    studies_of_all = [weather, *servers, racks]
     return [
-        _about_heterogeneity(every),
+        _about_heterogeneity(studies_of_all),
         *_about_weather(weather),
         *_about_time(timings, by_k),
-        *(_about_hot_swap(one) for one in every),
+        *(_about_hot_swap(one) for one in studies_of_all),
         _about_racks(racks, servers),
     ]
 
 
 def _about_heterogeneity(studies: Sequence[Study]) -> Finding:
-    """Of the paper's algorithms, on how many attributes each is the best."""
+    """Check that none of the paper's algorithms is the best on every attribute."""
     wins = dict.fromkeys(ALGORITHMS, 0)
     attributes = 0
     for one in studies:
@@ -121,7 +121,7 @@ def _about_weather(study: Study) -> list[Finding]:
     attributes = list(alone["last-outcome"])
     means = {name: float(np.mean(list(shares.values()))) for name, shares in alone.items()}
     top = max(means, key=lambda name: (means[name], name))
-    steady = min(shares[a] for shares in alone.values() for a in ("rainfall", "battery"))
+    easy = min(shares[a] for shares in alone.values() for a in ("rainfall", "battery"))
     hardest = min(attributes, key=lambda a: max(shares[a] for shares in alone.values()))
     return [
         Finding(
@@ -133,16 +133,16 @@ def _about_weather(study: Study) -> list[Finding]:
         Finding(
             "rainfall and battery are predicted well by all",
             "at least 98.3 %",
-            f"at least {steady:.1%}",
-            steady >= 0.9,
+            f"at least {easy:.1%}",
+            easy >= 0.9,
         ),
         Finding("wind direction is the hardest", "at most 20 %", hardest, hardest == "wind_direction"),
     ]
 
 
 def _about_time(timings: Sequence[Timing], by_k: Sequence[Timing]) -> list[Finding]:
-    own = [timing for timing in timings if timing.name in ALGORITHMS]
-    slow, fast = max(own, key=lambda t: t.total_s), min(own, key=lambda t: t.total_s)
+    paper_timings = [timing for timing in timings if timing.name in ALGORITHMS]
+    slow, fast = max(paper_timings, key=lambda t: t.total_s), min(paper_timings, key=lambda t: t.total_s)
     grows = all(a.total_s < b.total_s for a, b in pairwise(by_k))
     return [
         Finding(
@@ -173,14 +173,14 @@ def _about_hot_swap(study: Study) -> Finding:
 
 
 def _about_racks(racks: Study, servers: Sequence[Study]) -> Finding:
-    """The paper's figure is of its system's outputs, and so is ours; what single servers report is told beside it."""
+    """Check the accuracy on the outputs of the application, as in the paper. The accuracy on single servers is only reported."""
     swapped = racks.accuracy[HOT_SWAP]
     mean = float(np.mean(list(swapped.values())))
-    beside = "".join(f"; not counted: {one.recording}: {_shares(one.accuracy[HOT_SWAP])}" for one in servers)
+    other_recordings = "".join(f"; not counted: {one.recording}: {_shares(one.accuracy[HOT_SWAP])}" for one in servers)
     return Finding(
         "hot-swap is more accurate than the paper's system on every metric of racks, the datacenter monitor's outputs",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
-        f"{mean:.1%} on average: {_shares(swapped)}{beside}",
+        f"{mean:.1%} on average: {_shares(swapped)}{other_recordings}",
         min(swapped.values()) > ACCURACY[1],
     )
 

@@ -1,4 +1,4 @@
-"""How accurate each algorithm is on a recorded stream, alone and hot-swapped, measured from outside as an agent would call it."""
+"""Measures the accuracy of each algorithm on a recorded stream, alone and with hot-swap, called as an agent calls it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AMPLE_S = 60.0
 
 @dataclass(frozen=True)
 class Recording:
-    """A recorded stream: its rows epoch by epoch, and which columns are its keys."""
+    """A recorded stream: its rows by epoch, and its key columns."""
 
     name: str
     keys: tuple[str, ...]
@@ -28,7 +28,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class Study:
-    """Accuracy (share within the tolerance) and seconds a round, by algorithm and attribute."""
+    """Accuracy (share within the tolerance) by algorithm and attribute, and seconds per epoch."""
 
     recording: str
     accuracy: Mapping[str, Mapping[str, float]]
@@ -37,7 +37,7 @@ class Study:
     predictions: int
 
     def best_alone(self, attribute: str) -> tuple[str, float]:
-        """The single algorithm that does best on an attribute; of several, the first by name."""
+        """Return the most accurate single algorithm on an attribute, and its accuracy; of equals, the first by name."""
         alone = {name: shares[attribute] for name, shares in self.accuracy.items() if name != HOT_SWAP}
         return min(alone.items(), key=lambda item: (-item[1], item[0]))
 
@@ -51,9 +51,9 @@ def study(
     settings: PredictorSettings | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
-    """Let every algorithm alone, and all of them hot-swapped, predict each epoch `ahead` epochs before it comes.
+    """Let every algorithm alone, and all with hot-swap, predict each epoch `ahead` epochs in advance.
 
-    Raises TraceError where the recording is too short to predict anything.
+    Raises TraceError if the recording is too short for a prediction.
     """
     if len(recording.epochs) <= warm + ahead:
         raise TraceError(
@@ -61,58 +61,61 @@ def study(
             f"at least {warm + ahead + 1} are needed"
         )
     columns = classify_columns(recording.epochs[0].schema, recording.keys, stream=recording.name)
-    crews = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
-    epoch_predictors = {name: EpochPredictor(columns, crew, settings=settings) for name, crew in crews.items()}
-    hits = {name: np.zeros(len(columns.numbers)) for name in crews}
+    predictors_of = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
+    epoch_predictors = {name: EpochPredictor(columns, members, settings=settings) for name, members in predictors_of.items()}
+    hits = {name: np.zeros(len(columns.numbers)) for name in predictors_of}
     total = np.zeros(len(columns.numbers))
     tolerance = (settings or PredictorSettings()).tolerance
-    taken = {name: [0.0, 0.0] for name in crews}
-    waiting: dict[int, dict[str, pa.Table]] = {}
+    seconds_of = {name: [0.0, 0.0] for name in predictors_of}
+    pending: dict[int, dict[str, pa.Table]] = {}
     for epoch, rows in enumerate(recording.epochs):
         table = rows.sort_by("seq")
         truth = _numbers(table, columns.numbers)
-        made = waiting.pop(epoch, {})
-        if made:
+        predictions = pending.pop(epoch, {})
+        if predictions:
             total += np.isfinite(truth).sum(axis=0)
-        for name, predicted in made.items():
-            found = _matched(columns.keys, table, predicted, _numbers(predicted, columns.numbers))
+        for name, predicted in predictions.items():
+            matched = _matched(columns.keys, table, predicted, _numbers(predicted, columns.numbers))
             with np.errstate(invalid="ignore"):
-                hits[name] += (np.abs(found - truth) <= tolerance * np.abs(truth)).sum(axis=0)
+                hits[name] += (np.abs(matched - truth) <= tolerance * np.abs(truth)).sum(axis=0)
         for name, epoch_predictor in epoch_predictors.items():
             epoch_predictor.observe(epoch, rows)
             began = time.perf_counter()
             epoch_predictor.train()
-            learned = time.perf_counter()
+            trained = time.perf_counter()
             if warm <= epoch < len(recording.epochs) - ahead:
                 prediction = epoch_predictor.predict(epoch + ahead, AMPLE_S)
-                taken[name][0] += learned - began
-                taken[name][1] += prediction.took_s
+                seconds_of[name][0] += trained - began
+                seconds_of[name][1] += prediction.took_s
                 assert prediction.rows is not None
-                waiting.setdefault(epoch + ahead, {})[name] = prediction.rows
+                pending.setdefault(epoch + ahead, {})[name] = prediction.rows
         progress(epoch + 1, len(recording.epochs))
     rounds = max(1, len(recording.epochs) - ahead - warm)
     return Study(
         recording=recording.name,
         accuracy={
-            name: {column: float(h / t) if t else float("nan") for column, h, t in zip(columns.numbers, own, total, strict=True)}
-            for name, own in hits.items()
+            name: {
+                column: float(h / t) if t else float("nan")
+                for column, h, t in zip(columns.numbers, hits_of_algorithm, total, strict=True)
+            }
+            for name, hits_of_algorithm in hits.items()
         },
-        train_s={name: spent[0] / rounds for name, spent in taken.items()},
-        execute_s={name: spent[1] / rounds for name, spent in taken.items()},
+        train_s={name: seconds[0] / rounds for name, seconds in seconds_of.items()},
+        execute_s={name: seconds[1] / rounds for name, seconds in seconds_of.items()},
         predictions=int(total.sum()),
     )
 
 
 def _matched(keys: Sequence[str], table: pa.Table, predicted: pa.Table, values: np.ndarray) -> np.ndarray:
-    """The predicted numbers of each true row: of a key's rows, the n-th belongs to the n-th; NaN where none was predicted."""
-    place: dict[object, list[int]] = {}
+    """Return the predicted numbers for each true row, or NaN. The n-th predicted row of a key belongs to its n-th true row."""
+    rows_of_key: dict[object, list[int]] = {}
     for row, key in enumerate(_keys(keys, predicted)):
-        place.setdefault(key, []).append(row)
-    found = np.full((table.num_rows, values.shape[1]), np.nan)
+        rows_of_key.setdefault(key, []).append(row)
+    matched = np.full((table.num_rows, values.shape[1]), np.nan)
     for row, key in enumerate(_keys(keys, table)):
-        if place.get(key):
-            found[row] = values[place[key].pop(0)]
-    return found
+        if rows_of_key.get(key):
+            matched[row] = values[rows_of_key[key].pop(0)]
+    return matched
 
 
 def _numbers(table: pa.Table, names: Sequence[str]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""holdfast reproduce isorc16: prediction algorithms, and prediction in the data path, the paper's figures beside ours."""
+"""holdfast reproduce isorc16: compares prediction algorithms, and runs late PEs with and without prediction."""
 
 import json
 import math
@@ -25,21 +25,23 @@ from holdfast_papers.results import finish, result_options, show_findings
 )
 @click.option("--epochs", type=int, default=400, show_default=True, help="Length of each recording; the first 50 only train.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of the generated data, from 0.")
-@click.option("--ahead", type=int, default=1, show_default=True, help="Epochs between the last output seen and the one predicted.")
+@click.option("--ahead", type=int, default=1, show_default=True, help="Epochs between the last known output and the predicted one.")
 @click.option("--weather", type=click.Path(path_type=Path), multiple=True, help="CSV file of recorded weather; may be repeated.")
 @click.option("--servers", type=click.Path(path_type=Path), help="Folder of CSV files of recorded server metrics.")
 @click.option("--full", is_flag=True, help="Every cell of Table 4, and upstream backup at the deadline; about two hours.")
-@click.option("--cells", help="Cells to run, by commas, such as 5/small/medium.  [default: 5/small/medium,5/large/medium]")
-@click.option("--settings", help="Settings to run, by commas.  [default: baseline,upstream,prediction]")
-@click.option("--epoch", "epoch_s", default=1.0, show_default=True, help="Seconds of an epoch in the real runs.")
-@click.option("--seconds", default=75.0, show_default=True, help="Length of each real run; the paper's took 150.")
+@click.option(
+    "--cells", help="Cells to run, separated by commas, such as 5/small/medium.  [default: 5/small/medium,5/large/medium]"
+)
+@click.option("--settings", help="Settings to run, separated by commas.  [default: baseline,upstream,prediction]")
+@click.option("--epoch", "epoch_s", default=1.0, show_default=True, help="Length of an epoch in the real runs, in seconds.")
+@click.option("--seconds", default=75.0, show_default=True, help="Length of each real run in seconds; the paper's took 150.")
 @result_options
 def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> None:
     """Table 2, Figures 2 and 3: accuracy and time of algorithms. Table 4, Figures 6 to 9: late PEs in real runs on Spark.
 
-    Algorithms predict generated weather, servers and racks of the datacenter monitor, and recorded ones where given by path. Real
-    runs let PEs of the datacenter monitor stall, without protection, with upstream backup and with prediction; runs are kept
-    in the folder, so an interrupted command goes on with the cell that it was at: what is compared runs on one cluster.
+    Algorithms predict generated weather, servers and racks of the datacenter monitor, and recorded data that you name. In the
+    real runs PEs of the datacenter monitor stall, without protection, with upstream backup and with prediction. Run the same
+    command again to continue; an interrupted cell starts again, so that all its settings run on one cluster.
 
     \b
     Example:
@@ -50,35 +52,37 @@ def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> N
     from holdfast_papers.finding import Finding
 
     if seed < 0:
-        raise HoldfastError(f"--seed wants a whole number of at least 0, got {seed}")
+        raise HoldfastError(f"--seed must be at least 0, got {seed}")
     document: dict[str, Any] = {"seed": seed}
     checks: list[Finding] = []
     sections: list[str] = []
     if part != "algorithms":
-        _check_runs(options)  # before minutes are spent on the rest
+        _check_runs(options)  # before the first part takes minutes
     if part != "runs":
-        found, own, parts = _algorithms(seed=seed, **{name: options[name] for name in ("epochs", "ahead", "weather", "servers")})
-        document |= found
-        checks += own
+        values, checks_of_part, parts = _algorithms(
+            seed=seed, **{name: options[name] for name in ("epochs", "ahead", "weather", "servers")}
+        )
+        document |= values
+        checks += checks_of_part
         sections += parts
     if part != "algorithms":
-        wanted = ("full", "cells", "settings", "epoch_s", "seconds")
-        found, own, parts = _runs(out, seed=seed, **{name: options[name] for name in wanted})
-        document |= found
-        checks += own
+        names = ("full", "cells", "settings", "epoch_s", "seconds")
+        values, checks_of_part, parts = _runs(out, seed=seed, **{name: options[name] for name in names})
+        document |= values
+        checks += checks_of_part
         sections += parts
     document["findings"] = [asdict(check) for check in checks]
     out.mkdir(parents=True, exist_ok=True)
-    (out / "isorc16.json").write_text(json.dumps(_finite(document), indent=2) + "\n")
+    (out / "isorc16.json").write_text(json.dumps(_json_safe(document), indent=2) + "\n")
     (out / "isorc16.html").write_text(_page(document["findings"], sections))
-    finish(_finite(document), as_json=as_json, show=lambda: show_findings(document))
+    finish(_json_safe(document), as_json=as_json, show=lambda: show_findings(document))
     say(f"report: {out / 'isorc16.html'}")
 
 
 def _algorithms(
     *, seed: int, epochs: int, ahead: int, weather: tuple[Path, ...], servers: Path | None
 ) -> tuple[dict[str, Any], list[Any], list[str]]:
-    """Section IV-A: the studies, what they find, and how they are shown."""
+    """Run section IV-A; return its document, findings and report parts."""
     from holdfast.prediction import default_predictors
     from holdfast_papers.isorc16.algorithm_findings import figure_3, figure_3_by_k, findings
     from holdfast_papers.isorc16.algorithm_study import WARM, study
@@ -86,7 +90,7 @@ def _algorithms(
 
     for name, value, least in (("--epochs", epochs, WARM + 50), ("--ahead", ahead, 1)):
         if value < least:
-            raise HoldfastError(f"{name} wants a whole number of at least {least}, got {value}")
+            raise HoldfastError(f"{name} must be at least {least}, got {value}")
     recorded = [read_weather(path, epochs=epochs) for path in weather]
     recorded += read_servers(servers, epochs=epochs) if servers is not None else []
     raw, racks = generated_servers(seed, epochs=epochs)
@@ -120,25 +124,25 @@ def _check_runs(options: dict[str, Any]) -> None:
 def _runs(
     out: Path, *, seed: int, full: bool, cells: str | None, settings: str | None, epoch_s: float, seconds: float
 ) -> tuple[dict[str, Any], list[Any], list[str]]:
-    """Section VI: the runs, what they find, and how they are shown."""
+    """Run section VI; return its document, findings and report parts."""
     from holdfast_papers.isorc16.late_run_findings import late_findings
     from holdfast_papers.isorc16.late_run_report import late_parts, scaled
     from holdfast_papers.isorc16.runs_command import chosen_cells, chosen_settings, late_runs
 
-    wanted, compared = chosen_cells(cells, full=full), chosen_settings(settings, full=full)
-    made = late_runs(out, wanted, compared, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    about = scaled(made)
-    return {"scaled": about, "runs": [run.document() for run in made]}, late_findings(made), late_parts(made, about=about)
+    cells_to_run, settings_to_run = chosen_cells(cells, full=full), chosen_settings(settings, full=full)
+    runs = late_runs(out, cells_to_run, settings_to_run, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    about = scaled(runs)
+    return {"scaled": about, "runs": [run.document() for run in runs]}, late_findings(runs), late_parts(runs, about=about)
 
 
 def _page(findings: Sequence[dict[str, Any]], sections: Sequence[str]) -> str:
     from holdfast.report import heading, html_page, verdicts
 
-    found = verdicts([(f["name"], f["holds"], f"{f['ours']} {_beside(f['paper'])}") for f in findings])
-    return html_page("Prediction for late parts (ISORC'16)", [heading("Findings"), found, *sections])
+    values = verdicts([(f["name"], f["holds"], f"{f['ours']} {_paper_note(f['paper'])}") for f in findings])
+    return html_page("Prediction for late parts (ISORC'16)", [heading("Findings"), values, *sections])
 
 
-def _beside(paper: str) -> str:
+def _paper_note(paper: str) -> str:
     return paper if paper.startswith("(") else f"(paper: {paper})"
 
 
@@ -151,11 +155,11 @@ def _sections(document: dict[str, Any], studies: Sequence[Any], timings: Sequenc
         paragraph(
             f"Every algorithm predicts each of {document['epochs'] - 50:,} epochs, {document['ahead']} ahead, from the last 50 "
             "outputs of each key; accurate is what lies within 5 % of the truth. The paper does not say what it counts as "
-            "accurate, and its data are not public: what is to be compared is who stands above whom."
+            "accurate, and its data are not public: compare the order of the algorithms."
         ),
         heading("Table 2: weather"),
         table(*_table_2(studies[0])),
-        heading("Figure 2: accuracy on the servers and on what was given by path"),
+        heading("Figure 2: accuracy on servers and on recorded data"),
         cards([_bars(one) for one in studies]),
     ]
     for one in studies[1:]:
@@ -221,10 +225,10 @@ def _times(timings: Sequence[Any], title: str) -> str:
     return drawn(draw, label=f"time to train and to answer, {title}", height=3.5)
 
 
-def _finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
+def _json_safe(value: Any) -> Any:
+    """Return the value with null in place of numbers that JSON cannot express."""
     if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: _json_safe(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
+        return [_json_safe(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

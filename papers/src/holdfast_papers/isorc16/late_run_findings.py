@@ -1,4 +1,4 @@
-"""What ISORC'16, section VI, finds about late PEs, its figures, and whether it holds in our runs."""
+"""The findings of ISORC'16, section VI, about late PEs, checked with our runs."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TABLE_4: Mapping[tuple[str, str, str], Mapping[str, tuple[float, float]]] = {
 RIVALS = ("upstream", "prediction")
 COMPARED = ("baseline", *RIVALS)
 SHARE = 0.39
-"""The abstract: end-to-end time lower by 61 % than upstream backup's."""
+"""The abstract: end-to-end time is 61 % below upstream backup's."""
 CPU, NETWORK = 0.12, -0.44
-"""Section VI: prediction's CPU against the others', and its upload against upstream backup's."""
+"""Section VI: prediction's CPU compared with the others', and its upload compared with upstream backup's."""
 
 
 def paper_cell(cell: Cell) -> Mapping[str, tuple[float, float]]:
-    """The paper's row that a cell of ours stands beside."""
+    """Return the paper's row that corresponds to a cell."""
     return TABLE_4["2 VMs" if cell.pes == 5 else "7 VMs", cell.fault, cell.data]
 
 
@@ -43,36 +43,36 @@ Cells = Mapping[Cell, Mapping[str, LateRun]]
 
 
 def by_cell(runs: Sequence[LateRun]) -> dict[Cell, dict[str, LateRun]]:
-    """The runs by cell and setting."""
-    found: dict[Cell, dict[str, LateRun]] = {}
+    """Group the runs by cell and setting."""
+    runs_of: dict[Cell, dict[str, LateRun]] = {}
     for run in runs:
-        found.setdefault(run.cell, {})[run.setting] = run
-    return found
+        runs_of.setdefault(run.cell, {})[run.setting] = run
+    return runs_of
 
 
 def late_findings(runs: Sequence[LateRun]) -> list[Finding]:
-    """What the paper finds and what is asked of ours, of all cells in which the settings that a finding compares have been run."""
-    pairs, cells = _with(runs, RIVALS), _with(runs, COMPARED)
+    """Check the findings. Each uses the cells in which all settings that it compares were run."""
+    pairs, cells = _cells_with(runs, RIVALS), _cells_with(runs, COMPARED)
     if not pairs:
         return []
-    deadline = _with(runs, (*RIVALS, "upstream at the deadline"))
+    deadline = _cells_with(runs, (*RIVALS, "upstream at the deadline"))
     return [
         _average(pairs, "upstream"),
         _from_arrival(pairs),
         *([_average(deadline, "upstream at the deadline")] if len(deadline) == len(pairs) else []),
         _maximum(pairs),
-        *(_beside_the_baseline(cells) if cells else []),
+        *(_compared_with_baseline(cells) if cells else []),
         _accuracy(pairs),
         _corrected(runs),
     ]
 
 
-def _with(runs: Sequence[LateRun], settings: Sequence[str]) -> Cells:
-    """The cells in which all these settings were run."""
-    return {cell: found for cell, found in by_cell(runs).items() if set(settings) <= set(found)}
+def _cells_with(runs: Sequence[LateRun], settings: Sequence[str]) -> Cells:
+    """Return the cells in which all these settings were run."""
+    return {cell: runs_of for cell, runs_of in by_cell(runs).items() if set(settings) <= set(runs_of)}
 
 
-def _beside_the_baseline(cells: Cells) -> list[Finding]:
+def _compared_with_baseline(cells: Cells) -> list[Finding]:
     return [
         *_alike(cells),
         *_fault_size(cells),
@@ -87,29 +87,29 @@ def _beside_the_baseline(cells: Cells) -> list[Finding]:
 
 
 def _mean(cells: Cells, setting: str) -> float:
-    return statistics.fmean(found[setting].average_s for found in cells.values())
+    return statistics.fmean(runs_of[setting].average_s for runs_of in cells.values())
 
 
 def _average(cells: Cells, rival: str) -> Finding:
     ours, theirs = _mean(cells, "prediction"), _mean(cells, rival)
-    shares = {cell: found["prediction"].average_s / found[rival].average_s for cell, found in cells.items()}
-    said = ", ".join(f"{cell.short} {share:.0%}" for cell, share in shares.items())
-    found = f"{ours:.2f} s of {theirs:.2f} s: {ours / theirs:.0%}; by cell: {said}"
+    shares = {cell: runs_of["prediction"].average_s / runs_of[rival].average_s for cell, runs_of in cells.items()}
+    text = ", ".join(f"{cell.short} {share:.0%}" for cell, share in shares.items())
+    runs_of = f"{ours:.2f} s of {theirs:.2f} s: {ours / theirs:.0%}; by cell: {text}"
     if rival == "upstream":
         name = "prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"
-        return Finding(name, "39 %", found, ours <= SHARE * theirs)
-    return Finding(f"prediction's average end-to-end time is below that of {rival}", "(not in the paper)", found, ours < theirs)
+        return Finding(name, "39 %", runs_of, ours <= SHARE * theirs)
+    return Finding(f"prediction's average end-to-end time is below that of {rival}", "(not in the paper)", runs_of, ours < theirs)
 
 
 def _from_arrival(cells: Cells) -> Finding:
-    """The same by the paper's clock, which starts with a tuple's input and not with its epoch's close."""
+    """Check the average by the paper's clock, which starts with a tuple's input and not when its epoch closes."""
     ours, theirs = (statistics.fmean(f[s].tuple_average_s for f in cells.values()) for s in ("prediction", "upstream"))
     name = "prediction's average is at most 39 % of upstream backup's from a tuple's arrival too, half an epoch before the close"
     return Finding(name, "39 %", f"{ours:.2f} s of {theirs:.2f} s: {ours / theirs:.0%}", ours <= SHARE * theirs)
 
 
 def _maximum(cells: Cells) -> Finding:
-    pairs = [(cell, found["prediction"].worst_s, found["upstream"].worst_s) for cell, found in cells.items()]
+    pairs = [(cell, runs_of["prediction"].worst_s, runs_of["upstream"].worst_s) for cell, runs_of in cells.items()]
     return Finding(
         "prediction's longest end-to-end time is below upstream backup's in every cell",
         "in every cell",
@@ -119,7 +119,9 @@ def _maximum(cells: Cells) -> Finding:
 
 
 def _alike(cells: Cells) -> list[Finding]:
-    apart = {c: found["upstream"].average_s / found["baseline"].average_s - 1 for c, found in cells.items() if c.fault == "large"}
+    apart = {
+        c: runs_of["upstream"].average_s / runs_of["baseline"].average_s - 1 for c, runs_of in cells.items() if c.fault == "large"
+    }
     if not apart:
         return []
     return [
@@ -136,20 +138,20 @@ def _fault_size(cells: Cells) -> list[Finding]:
     sizes = {size: {c: f for c, f in cells.items() if c.fault == size} for size in ("small", "large")}
     if not all(sizes.values()):
         return []
-    said = {s: (_mean(sizes["small"], s), _mean(sizes["large"], s)) for s in COMPARED}
+    text = {s: (_mean(sizes["small"], s), _mean(sizes["large"], s)) for s in COMPARED}
     return [
         Finding(
             "large faults make the average longer than small ones for every setting",
             "for every setting",
-            ", ".join(f"{setting} {small:.2f} to {large:.2f} s" for setting, (small, large) in said.items()),
-            all(small < large for small, large in said.values()),
+            ", ".join(f"{setting} {small:.2f} to {large:.2f} s" for setting, (small, large) in text.items()),
+            all(small < large for small, large in text.values()),
         ),
-        _sensitivity({setting: large / small - 1 for setting, (small, large) in said.items()}),
+        _sensitivity({setting: large / small - 1 for setting, (small, large) in text.items()}),
     ]
 
 
 def _sensitivity(more: Mapping[str, float]) -> Finding:
-    """How much longer the average is with large faults, of the paper's cells and of ours."""
+    """Check how much longer the average is with large faults, in the paper's cells and in ours."""
     paper = {s: [statistics.fmean(row[s][0] for c, row in TABLE_4.items() if c[1] == f) for f in ("small", "large")] for s in more}
     return Finding(
         "prediction is more sensitive to large faults than the others",
@@ -166,28 +168,30 @@ def _input_size(cells: Cells) -> list[Finding]:
     rows = {row: averages for row, averages in rows.items() if len(averages) > 1}
     if not rows:
         return []
-    said = (f"{pes} PEs, {fault} faults " + " to ".join(f"{a:.2f}" for a in found) + " s" for (pes, fault), found in rows.items())
+    text = (
+        f"{pes} PEs, {fault} faults " + " to ".join(f"{a:.2f}" for a in runs_of) + " s" for (pes, fault), runs_of in rows.items()
+    )
     return [
         Finding(
             "more input makes prediction's average longer",
             "in every row",
-            ", ".join(said),
-            all(a < b for found in rows.values() for a, b in pairwise(found)),
+            ", ".join(text),
+            all(a < b for runs_of in rows.values() for a, b in pairwise(runs_of)),
         )
     ]
 
 
 def _largest(cells: Cells) -> list[Finding]:
-    """Where the paper finds its own approach beaten."""
-    most = {cell: found for cell, found in cells.items() if (cell.fault, cell.data) == ("large", "large")}
+    """Check the cells in which the paper's approach is not the fastest."""
+    most = {cell: runs_of for cell, runs_of in cells.items() if (cell.fault, cell.data) == ("large", "large")}
     if not most:
         return []
-    said = (f"{c.pes} PEs: " + ", ".join(f"{s} {f[s].average_s:.2f} s" for s in COMPARED) for c, f in most.items())
+    text = (f"{c.pes} PEs: " + ", ".join(f"{s} {f[s].average_s:.2f} s" for s in COMPARED) for c, f in most.items())
     return [
         Finding(
             "with large faults and large input upstream backup is faster than all",
             "on 7 VMs; on 2 VMs prediction is",
-            "; ".join(said),
+            "; ".join(text),
             all(f["upstream"].average_s < min(f["baseline"].average_s, f["prediction"].average_s) for f in most.values()),
         )
     ]
@@ -195,8 +199,8 @@ def _largest(cells: Cells) -> list[Finding]:
 
 def _system_size(cells: Cells) -> list[Finding]:
     pairs = [
-        (found["upstream"], cells[larger]["upstream"])
-        for cell, found in cells.items()
+        (runs_of["upstream"], cells[larger]["upstream"])
+        for cell, runs_of in cells.items()
         if cell.pes == 5 and (larger := replace(cell, pes=9)) in cells
     ]
     if not pairs:
@@ -214,24 +218,24 @@ def _system_size(cells: Cells) -> list[Finding]:
 
 
 def _throughput(cells: Cells) -> Finding:
-    """Seconds of the stalls in which nothing left, which Figure 8 shows as dips."""
+    """Check the seconds without output, which Figure 8 shows as dips."""
 
     def silent(run: LateRun) -> int:
         begins = int(run.times_s[0]) if run.times_s else 0
         return sum(rows == 0 for rows in run.rows_s[begins:])
 
-    said = {s: sum(silent(found[s]) for found in cells.values()) for s in COMPARED}
+    text = {s: sum(silent(runs_of[s]) for runs_of in cells.values()) for s in COMPARED}
     return Finding(
         "throughput dips least with prediction",
         "slight drop and sudden increase for the others",
-        "seconds without output: " + ", ".join(f"{setting} {seconds}" for setting, seconds in said.items()),
-        said["prediction"] < min(said["baseline"], said["upstream"]),
+        "seconds without output: " + ", ".join(f"{setting} {seconds}" for setting, seconds in text.items()),
+        text["prediction"] < min(text["baseline"], text["upstream"]),
     )
 
 
 def _cpu(cells: Cells) -> Finding:
-    totals = {s: sum(found[s].usage.cpu_s for found in cells.values()) for s in COMPARED}
-    agents = sum(found["prediction"].usage.agents_cpu_s for found in cells.values())
+    totals = {s: sum(runs_of[s].usage.cpu_s for runs_of in cells.values()) for s in COMPARED}
+    agents = sum(runs_of["prediction"].usage.agents_cpu_s for runs_of in cells.values())
     more = totals["prediction"] / max(totals["baseline"], totals["upstream"]) - 1
     return Finding(
         "prediction uses more CPU than the others",
@@ -243,30 +247,31 @@ def _cpu(cells: Cells) -> Finding:
 
 
 def _memory(cells: Cells) -> Finding:
-    used = {s: statistics.fmean(found[s].usage.memory_bytes for found in cells.values()) for s in COMPARED}
-    said = ", ".join(f"{setting} {memory / 2**20:,.0f} MiB" for setting, memory in used.items())
-    return Finding("memory is much the same in every setting", "6 to 9 %", said, max(used.values()) <= 1.5 * min(used.values()))
+    used = {s: statistics.fmean(runs_of[s].usage.memory_bytes for runs_of in cells.values()) for s in COMPARED}
+    text = ", ".join(f"{setting} {memory / 2**20:,.0f} MiB" for setting, memory in used.items())
+    return Finding("memory is much the same in every setting", "6 to 9 %", text, max(used.values()) <= 1.5 * min(used.values()))
 
 
 def _bytes(cells: Cells) -> Finding:
-    written = {s: sum(found[s].usage.written_bytes for found in cells.values()) for s in ("upstream", "prediction")}
-    less = written["prediction"] / written["upstream"] - 1 if written["upstream"] else 0.0
+    written_bytes = {s: sum(runs_of[s].usage.written_bytes for runs_of in cells.values()) for s in ("upstream", "prediction")}
+    less = written_bytes["prediction"] / written_bytes["upstream"] - 1 if written_bytes["upstream"] else 0.0
     return Finding(
         "prediction sends less than upstream backup",
         f"{NETWORK:+.0%} upload",
-        f"{less:+.0%} bytes written by PE hosts and agents ({written['prediction'] >> 20} and {written['upstream'] >> 20} MiB)",
+        f"{less:+.0%} bytes written by PE hosts and agents ({written_bytes['prediction'] >> 20} and "
+        f"{written_bytes['upstream'] >> 20} MiB)",
         less < 0,
     )
 
 
 def _accuracy(cells: Cells) -> Finding:
-    shares = [found["prediction"].accuracy for found in cells.values()]
-    known = [share for share in shares if share is not None]
+    shares = [runs_of["prediction"].accuracy for runs_of in cells.values()]
+    shares_known = [share for share in shares if share is not None]
     return Finding(
         "what was predicted, every number of a late PE's output, is within 5 % of the truth more often than in the paper's system",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
-        ", ".join(f"{share:.1%}" for share in known) or "nothing was predicted",
-        bool(known) and statistics.fmean(known) > ACCURACY[1],
+        ", ".join(f"{share:.1%}" for share in shares_known) or "nothing was predicted",
+        bool(shares_known) and statistics.fmean(shares_known) > ACCURACY[1],
     )
 
 

@@ -1,4 +1,5 @@
-"""ISORC'16, sections V and VI, as real runs: the datacenter monitor under stalls, unprotected, with upstream backup, predicted."""
+"""ISORC'16, sections V and VI, as real runs: the datacenter monitor stalls, without protection, with upstream backup, or with
+prediction."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "upstream at the deadline": {"protection": "upstream"},
     "prediction": {"protection": "prediction"},
 }
-"""What is compared. 30 s is the paper's timeout, Storm's default; the third is upstream backup as fast as prediction may be."""
+"""The settings to compare. 30 s is the paper's timeout, Storm's default. The third has the same deadline as prediction."""
 FUSED: Mapping[str, str] = {
     "smooth_cpu": "cpu",
     "rack_cpu": "cpu",
@@ -39,18 +40,18 @@ FUSED: Mapping[str, str] = {
     "rack_status": "status",
     "rack_heat": "status",
 }
-"""Operators that run as one PE in the small system: 5 PEs of 9 operators, three deep."""
+"""The PE of each operator in the small system: 5 PEs for 9 operators, three levels deep."""
 SHARES: Mapping[str, float] = {"small": 0.1, "large": 0.5}
 SERVERS: Mapping[str, int] = {"small": 50, "medium": 200, "large": 800}
 WARM_S, WARM_EPOCHS = 15.0, 60
-"""What a run leaves out at its beginning, and how many epochs a job before all runs takes: until then a JVM compiles."""
+"""Seconds at the start of a run that do not count, and epochs of a warm-up job before all runs, during which the JVM compiles."""
 EVERY_S, FOR_S = 30.0, 8.0
 SINK = "racks"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of Table 4: how many PEs, how many of them stall, and how much data flows."""
+    """One row of Table 4: the number of PEs, the share that stalls, and the amount of input."""
 
     pes: int
     fault: Size
@@ -62,13 +63,13 @@ class Cell:
 
     @property
     def short(self) -> str:
-        """How it is called in a list, and by --cells."""
+        """The name in lists and for --cells."""
         return f"{self.pes}/{self.fault}/{self.data}"
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What the PE hosts and agents of a cluster have used so far, in total."""
+    """Resources that the PE hosts and agents of a cluster have used so far, in total."""
 
     cpu_s: float = 0.0
     memory_bytes: int = 0
@@ -76,7 +77,7 @@ class Usage:
     agents_cpu_s: float = 0.0
 
     def since(self, before: Usage) -> Usage:
-        """What was used since then; the memory is what it is now."""
+        """Return the resources used since then; the memory is the current one."""
         return Usage(
             self.cpu_s - before.cpu_s,
             self.memory_bytes,
@@ -87,9 +88,12 @@ class Usage:
 
 @dataclass(frozen=True)
 class LateRun:
-    """One setting in one cell. `latencies_s` is per epoch from its close to its first output, from the first stall on; `rows_s` the
-    rows that left in each second of the run; `by_column` the accuracy of predictions, by 'stream.column'. `seconds` and `seed` are
-    what the run was asked for, `cluster` names the one that it ran on; None: kept by an earlier version, which did not say."""
+    """The run of one setting in one cell.
+
+    `latencies_s` has an entry per epoch, from its close to its first output, starting with the first stall. `rows_s` has the rows
+    that left in each second. `by_column` is the accuracy of predictions by 'stream.column'. `seconds` and `seed` are the requested
+    ones, and `cluster` names the cluster; they are None in records of earlier versions.
+    """
 
     cell: Cell
     setting: str
@@ -115,7 +119,7 @@ class LateRun:
 
     @property
     def tuple_average_s(self) -> float:
-        """From a tuple's arrival, where the paper's clock starts: they come evenly, on average half an epoch before its close."""
+        """The average from a tuple's arrival, as in the paper: tuples arrive on average half an epoch before its close."""
         return self.average_s + self.epoch_s / 2
 
     @property
@@ -127,7 +131,7 @@ class LateRun:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> LateRun:
-        """The run that `document` gave, read from JSON."""
+        """Return the run that `document` wrote."""
         data = dict(document)
         data |= {"cell": Cell(**data["cell"]), "usage": Usage(**data["usage"])}
         data |= {name: tuple(data[name]) for name in ("latencies_s", "times_s", "rows_s")}
@@ -136,7 +140,7 @@ class LateRun:
 
 
 def fused_application(example: Path, pes: int, path: Path) -> Path:
-    """The datacenter monitor with as many PEs, written to `path`: the example as it is (9), or with operators fused (5)."""
+    """Write the datacenter monitor with this number of PEs to `path`: the example itself (9), or with fused operators (5)."""
     text = example.read_text()
     if pes == 5:
         text, count = re.subn(r"@app\.operator\((.*)\)\ndef (\w+)\(", _with_pe, text)
@@ -165,9 +169,9 @@ def run_cell(
     done: Callable[[LateRun], None] = lambda run: None,
     progress: Callable[[float], None] = lambda passed_s: None,
 ) -> list[LateRun]:
-    """Every setting of a cell, one after the other on one cluster that was warmed up before: the same trace, the same stalls.
+    """Run every setting of a cell, one after the other, on one warm cluster with the same trace and the same stalls.
 
-    `progress` hears several times a second how much of `cell_s` has passed.
+    `progress` is called several times a second with the part of `cell_s` that has passed.
     """
     work.mkdir(parents=True, exist_ok=True)
     application = fused_application(example, cell.pes, work / "monitor.py")
@@ -175,7 +179,7 @@ def run_cell(
     write_servers(work / "servers.parquet", events=int(servers * seconds / epoch_s), seed=seed, servers=servers)
     write_servers(work / "warm.parquet", events=servers * WARM_EPOCHS, seed=seed, servers=servers)
     stalls = Stalls(share=SHARES[cell.fault], every_s=EVERY_S, for_s=FOR_S, from_s=WARM_S, to_s=seconds - FOR_S - 2)
-    made: list[LateRun] = []
+    runs: list[LateRun] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
     compile_predictors()
     with LocalCluster(work / "cluster", nodes=2) as cluster:
@@ -188,11 +192,11 @@ def run_cell(
             SETTINGS["baseline"],
             epoch_s=1.0,
             schedule=Schedule(),
-            show=_counted(progress, 0.0, WARM_EPOCHS),
+            show=_progress_callback(progress, 0.0, WARM_EPOCHS),
         )
         for number, setting in enumerate(settings):
             before = _usage(cluster)
-            ran = _run(
+            job_run = _run(
                 cluster,
                 setting.replace(" ", "-"),
                 application,
@@ -200,24 +204,24 @@ def run_cell(
                 contract_for(setting, epoch_s=epoch_s),
                 epoch_s=epoch_s,
                 schedule=Schedule(seed=seed, stalls=stalls),
-                show=_counted(progress, WARM_EPOCHS + number * seconds, seconds),
+                show=_progress_callback(progress, WARM_EPOCHS + number * seconds, seconds),
             )
-            run = _measured(cell, setting, ran, epoch_s=epoch_s, cluster=cluster, before=before)
+            run = _measure(cell, setting, job_run, epoch_s=epoch_s, cluster=cluster, before=before)
             run = replace(run, seconds=seconds, seed=seed, cluster=began)
-            made.append(run)
+            runs.append(run)
             done(run)
-    return made
+    return runs
 
 
 def cell_s(settings: Sequence[str], *, seconds: float) -> float:
-    """How long the runs of a cell take, its warm-up included; starting and ending them comes on top."""
+    """Return how long the runs of a cell take, with the warm-up but without starting and ending them."""
     return WARM_EPOCHS + len(settings) * seconds
 
 
-def _counted(progress: Callable[[float], None], before_s: float, length_s: float) -> Show:
-    """Tells how much of a cell has passed, of which this run is a part."""
+def _progress_callback(progress: Callable[[float], None], before_s: float, length_s: float) -> Show:
+    """Return a callback that reports how much of a cell has passed during one of its runs."""
 
-    def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+    def show(history: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
         if timeline is not None:
             progress(before_s + min(length_s, max(0.0, time.time() - timeline.opened_s)))
 
@@ -225,7 +229,7 @@ def _counted(progress: Callable[[float], None], before_s: float, length_s: float
 
 
 def contract_for(setting: str, *, epoch_s: float) -> dict[str, Any]:
-    """The contract of a setting: an epoch is due one epoch after its last input, and predicted shortly before."""
+    """Return the contract of a setting: an epoch is due one epoch after its last input, and is predicted shortly before that."""
     predicting = {"lead_s": min(0.2, epoch_s / 4)}
     return {"deadline_s": epoch_s, "reroute_after_s": epoch_s, "predicting": predicting, **SETTINGS[setting]}
 
@@ -254,11 +258,11 @@ def _run(
     return run_job(job, layout_of(job), cluster, schedule=schedule, show=show)
 
 
-def _measured(cell: Cell, setting: str, ran: JobRun, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:
-    timeline = ran.timeline
-    if timeline is None or ran.state != "completed":
-        raise HoldfastError(f"{cell.name}, {setting}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
-    events = [event for event in ran.events if event.at_s >= timeline.opened_s]
+def _measure(cell: Cell, setting: str, job_run: JobRun, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:
+    timeline = job_run.timeline
+    if timeline is None or job_run.state != "completed":
+        raise HoldfastError(f"{cell.name}, {setting}: the job ended as {job_run.state}: {job_run.reason or 'no reason given'}")
+    events = [event for event in job_run.events if event.at_s >= timeline.opened_s]
     outputs = [event for event in events if event.kind == "output" and event.about["as"] == "first"]
     after = [event for event in outputs if timeline.closes_s(event.about["epoch"]) >= timeline.opened_s + WARM_S]
     qualities: dict[str, int] = {}
@@ -268,7 +272,7 @@ def _measured(cell: Cell, setting: str, ran: JobRun, *, epoch_s: float, cluster:
         cell,
         setting,
         epoch_s,
-        ran.state,
+        job_run.state,
         tuple(round(event.about["latency_s"], 4) for event in after),
         tuple(round(timeline.closes_s(event.about["epoch"]) - timeline.opened_s, 3) for event in after),
         _rows_s(outputs, timeline.opened_s),
@@ -291,19 +295,19 @@ def _rows_s(outputs: Iterable[HistoryEvent], opened_s: float) -> tuple[float, ..
 
 
 def _usage(cluster: LocalCluster) -> Usage:
-    """Of the PE hosts with their JVMs, and of the agents that live; what ended agents used is in their last words."""
-    cpu_s, memory, written = 0.0, 0, 0
+    """Return the resources of the PE hosts with their JVMs, and of all agents. An ended agent has left its last status."""
+    cpu_s, memory, written_bytes = 0.0, 0, 0
     for process in _host_processes(cluster):
         with contextlib.suppress(psutil.NoSuchProcess):  # a worker of Spark's that has ended since
             times, used, moved = process.cpu_times(), process.memory_info(), process.io_counters()
             cpu_s += times.user + times.system
             memory += used.rss
-            written += moved.write_chars
+            written_bytes += moved.write_chars
     statuses = cluster.agent_statuses()
     agents_s = sum(status["cpu_s"] for status in statuses)
     memory += sum(status["memory_bytes"] for status in statuses)
-    written += sum(status["about"]["written_bytes"] for status in statuses)
-    return Usage(cpu_s + agents_s, memory, written, agents_s)
+    written_bytes += sum(status["about"]["written_bytes"] for status in statuses)
+    return Usage(cpu_s + agents_s, memory, written_bytes, agents_s)
 
 
 def _host_processes(cluster: LocalCluster) -> Iterable[psutil.Process]:
@@ -314,7 +318,7 @@ def _host_processes(cluster: LocalCluster) -> Iterable[psutil.Process]:
 
 
 def _accuracy(cluster: LocalCluster) -> float | None:
-    """Of the numbers that agents predicted and that were corrected, the share within 5 % of the truth."""
+    """Return the share of predicted numbers that were within 5 % of the corrected value."""
     shares = [(stream["accuracy"], stream["scored_epochs"]) for stream in _predicted(cluster).values()]
     weight = sum(epochs for _, epochs in shares)
     return sum(share * epochs for share, epochs in shares) / weight if weight else None
@@ -326,6 +330,6 @@ def _by_column(cluster: LocalCluster) -> dict[str, float]:
 
 
 def _predicted(cluster: LocalCluster) -> dict[str, dict[str, Any]]:
-    """What agents say of the streams that they predicted, by name."""
+    """Return the agents' reports on the streams that they predicted, by name."""
     streams = [item for status in cluster.agent_statuses() for item in status.get("about", {}).get("streams", {}).items()]
     return {name: stream for name, stream in sorted(streams) if stream.get("accuracy") is not None}

@@ -1,4 +1,4 @@
-"""Streams to try the algorithms on: generated weather and servers, and recorded ones from files."""
+"""Streams for the algorithms: generated weather and servers, and recorded ones from files."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ WEATHER = {
     "dew_point": ("dewp", "DEWP"),
     "wind_speed": ("wind_speed", "WSPM"),
 }
-"""What the columns of public weather files are called."""
+"""Names of the attributes in public weather files."""
 STATIONS, TIMES = ("station", "origin"), ("time", "time_hour", "ts_local", "timestamp")
 METRICS = {"cpu": "cpu", "disk": "disk", "network": "network", "request": "requests"}
 
 
 def generated_weather(seed: int, *, epochs: int, stations: int = 20) -> Recording:
-    """Generated stations, a report of each every ten minutes."""
+    """Return generated weather stations that each report every ten minutes."""
     frame = generate_weather(events=epochs * stations, seed=seed, stations=stations).to_pandas()
     frame["epoch"] = np.arange(len(frame)) // stations
     return _recording("weather, generated", frame, "station", ATTRIBUTES, epochs=epochs)
 
 
 def generated_servers(seed: int, *, epochs: int, servers: int = 200) -> tuple[Recording, Recording]:
-    """A generated datacenter in epochs of 5 s: what its servers report, and what the datacenter monitor makes of it per rack.
+    """Return a generated datacenter in epochs of 5 s: the reports of its servers, and the datacenter monitor's output per rack.
 
-    The latter as examples/datacenter_monitor.py computes it (rack_status and rack_heat side by side), without Spark.
+    The output is that of rack_status and rack_heat in examples/datacenter_monitor.py, computed without Spark.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-servers-") as folder:
         path = Path(folder) / "servers.parquet"
@@ -81,16 +81,16 @@ def _racks(frame: Any, epochs: int) -> Recording:
 
 
 def read_weather(path: Path, *, epochs: int) -> Recording:
-    """Recorded stations: a CSV file with a column of stations, one of times, and at least one attribute. Raises TraceError."""
+    """Read recorded stations from a CSV file with a column of stations, one of times and an attribute. Raises TraceError."""
     frame = _read(path)
     station = next((name for name in STATIONS if name in frame.columns), None)
     moment = next((name for name in TIMES if name in frame.columns), None)
-    known = {name: next((own for own in owns if own in frame.columns), None) for name, owns in WEATHER.items()}
-    attributes = {own: name for name, own in known.items() if own is not None}
+    column_of = {name: next((own for own in owns if own in frame.columns), None) for name, owns in WEATHER.items()}
+    attributes = {own: name for name, own in column_of.items() if own is not None}
     if station is None or moment is None or not attributes:
         raise TraceError(
-            f"'{path}' is no weather that is understood: wanted a column of stations ({' or '.join(STATIONS)}), one of times "
-            f"({' or '.join(TIMES)}) and an attribute ({', '.join(WEATHER)}), got: {', '.join(map(str, frame.columns))}"
+            f"'{path}' is not weather data: it needs a column of stations ({' or '.join(STATIONS)}), one of times "
+            f"({' or '.join(TIMES)}) and an attribute ({', '.join(WEATHER)}); it has: {', '.join(map(str, frame.columns))}"
         )
     frame = frame.rename(columns={**attributes, station: "station"}).dropna(subset=[moment, "station"])
     frame = frame.sort_values([moment, "station"], kind="stable")
@@ -102,28 +102,28 @@ def read_weather(path: Path, *, epochs: int) -> Recording:
 
 
 def read_servers(folder: Path, *, epochs: int) -> list[Recording]:
-    """Recorded servers: a folder of CSV files with columns timestamp and value, one series each, the metric in the name.
+    """Read recorded servers from a folder of CSV files with columns timestamp and value: one series each, the metric in the name.
 
-    One recording per metric; its series, which need not be of one time, are laid side by side. Raises TraceError.
+    Returns one recording per metric, whose series are aligned by row and not by time. Raises TraceError.
     """
     files = sorted(folder.glob("*.csv")) if folder.is_dir() else []
     groups: dict[str, list[Any]] = {}
     for path in files:
         frame = _read(path)
         if "value" not in frame.columns:
-            raise TraceError(f"'{path}' is no series: wanted a column 'value', got: {', '.join(map(str, frame.columns))}")
+            raise TraceError(f"'{path}' is not a series: it needs a column 'value'; it has: {', '.join(map(str, frame.columns))}")
         metric = next((name for word, name in METRICS.items() if word in path.stem.lower()), "other")
         values = _numbers(frame["value"], path)
         series = pd.DataFrame({"epoch": np.arange(len(frame)), "series": path.stem, metric: values})
         groups.setdefault(metric, []).append(series)
     if not groups:
-        raise TraceError(f"'{folder}' holds no servers: wanted a folder of CSV files with columns timestamp and value")
-    made = []
+        raise TraceError(f"'{folder}' has no server metrics: it must be a folder of CSV files with columns timestamp and value")
+    recordings = []
     for metric, group in sorted(groups.items()):
         frame = pd.concat(group).sort_values(["epoch", "series"], kind="stable")
         frame["seq"] = np.arange(1, len(frame) + 1)
-        made.append(_recording(f"servers, {folder.name}", frame, "series", (metric,), epochs=epochs))
-    return made
+        recordings.append(_recording(f"servers, {folder.name}", frame, "series", (metric,), epochs=epochs))
+    return recordings
 
 
 def _read(path: Path) -> Any:
@@ -134,10 +134,10 @@ def _read(path: Path) -> Any:
 
 
 def _numbers(column: Any, path: Path) -> Any:
-    """A column as numbers; what is no number is missing, as such files write it in many ways. Raises TraceError where none is."""
+    """Return a column as numbers; other values become NaN. Raises TraceError if there is no number at all."""
     numbers = pd.to_numeric(column, errors="coerce").astype(float)
     if len(numbers) and numbers.isna().all():
-        raise TraceError(f"'{path}': column '{column.name}' has no number in it; its first value is {column.iloc[0]!r}")
+        raise TraceError(f"'{path}': column '{column.name}' has no numbers; its first value is {column.iloc[0]!r}")
     return numbers
 
 
@@ -148,5 +148,5 @@ def _recording(name: str, frame: Any, key: str, attributes: tuple[str, ...], *, 
     order = np.argsort(table["epoch"].to_numpy(), kind="stable")
     table = table.take(pa.array(order))
     bounds = np.searchsorted(table["epoch"].to_numpy(), np.arange(epochs + 1))
-    cut = [table.slice(first, last - first) for first, last in pairwise(bounds) if last > first]
-    return Recording(name, (key,), cut)
+    epoch_tables = [table.slice(first, last - first) for first, last in pairwise(bounds) if last > first]
+    return Recording(name, (key,), epoch_tables)

@@ -1,4 +1,4 @@
-"""The real runs of holdfast reproduce isorc16: which cells, what is kept of them, and how it is told."""
+"""The real runs of holdfast reproduce isorc16: selects cells, runs them and stores their records."""
 
 import json
 import math
@@ -16,82 +16,82 @@ if TYPE_CHECKING:
     from holdfast_papers.isorc16.late_runs import Cell, LateRun
 
 APPLICATION = "datacenter_monitor.py"
-KEPT = "runs.jsonl"
+RUN_FILE = "runs.jsonl"
 
 
 def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
-    """The cells to run: those named, all of them, or the two that differ most."""
+    """Return the cells to run: the named ones, all of them (`full`), or the two with 5 PEs and medium input."""
     from holdfast_papers.isorc16.late_runs import SERVERS, SHARES, Cell
 
-    every = [Cell(pes, fault, data) for pes in (5, 9) for fault in SHARES for data in SERVERS]  # type: ignore[arg-type]  # sizes
+    all_cells = [Cell(pes, fault, data) for pes in (5, 9) for fault in SHARES for data in SERVERS]  # type: ignore[arg-type]  # sizes
     if text is None:
-        return every if full else [cell for cell in every if (cell.pes, cell.data) == (5, "medium")]
-    names = {cell.short: cell for cell in every}
-    wanted = _named(text)
-    unknown = [name for name in wanted if name not in names]
+        return all_cells if full else [cell for cell in all_cells if (cell.pes, cell.data) == (5, "medium")]
+    names = {cell.short: cell for cell in all_cells}
+    requested = _split(text)
+    unknown = [name for name in requested if name not in names]
     if unknown:
-        raise HoldfastError(f"--cells: there is no cell '{unknown[0]}'; cells are: {', '.join(names)}")
-    return [names[name] for name in wanted]
+        raise HoldfastError(f"--cells: unknown cell '{unknown[0]}'; cells are: {', '.join(names)}")
+    return [names[name] for name in requested]
 
 
 def chosen_settings(text: str | None, *, full: bool) -> list[str]:
-    """The settings to compare; upstream backup at the deadline, which the paper has not, only when asked for."""
+    """Return the settings to compare. Upstream backup at the deadline, which the paper does not have, runs only on request."""
     from holdfast_papers.isorc16.late_runs import SETTINGS
 
     if text is None:
         return [name for name in SETTINGS if full or name != "upstream at the deadline"]
-    wanted = _named(text)
-    unknown = [name for name in wanted if name not in SETTINGS]
+    requested = _split(text)
+    unknown = [name for name in requested if name not in SETTINGS]
     if unknown:
-        raise HoldfastError(f"--settings: there is no setting '{unknown[0]}'; settings are: {', '.join(SETTINGS)}")
-    return [name for name in SETTINGS if name in wanted]
+        raise HoldfastError(f"--settings: unknown setting '{unknown[0]}'; settings are: {', '.join(SETTINGS)}")
+    return [name for name in SETTINGS if name in requested]
 
 
-def _named(text: str) -> list[str]:
-    """What stands between commas, each once."""
+def _split(text: str) -> list[str]:
+    """Split a text at commas and remove duplicates."""
     return list(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
 def check_lengths(epoch_s: float, seconds: float) -> None:
-    """Raise HoldfastError for runs that are too short to show anything, or have no end."""
+    """Raise HoldfastError for runs that are too short or infinite."""
     from holdfast_papers.isorc16.late_runs import FOR_S, WARM_S
 
     if not 0.2 <= epoch_s <= 5:
-        raise HoldfastError(f"--epoch wants 0.2 to 5 seconds, got {epoch_s:g}")
+        raise HoldfastError(f"--epoch must be from 0.2 to 5 seconds, got {epoch_s:g}")
     if not (math.isfinite(seconds) and seconds >= WARM_S + 2 * FOR_S):
-        raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
+        raise HoldfastError(f"--seconds must be at least {WARM_S + 2 * FOR_S:g}, for one stall after the warm-up; got {seconds:g}")
 
 
 def late_runs(
     out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int
 ) -> "list[LateRun]":
-    """Run the cells that are not kept whole in `out` yet, and return what is kept there of these cells.
+    """Run the cells that are not complete in `out`, and return the runs of all these cells.
 
-    Settings are compared, so all of a cell run one after the other on one cluster: a cell that was interrupted is run again. Runs
-    of another length, epoch or seed are left aside.
+    All settings of a cell must run on one cluster, so an interrupted cell runs again. Runs of another length, epoch or seed are
+    ignored.
     """
     check_lengths(epoch_s, seconds)
     end_in_order()
     out.mkdir(parents=True, exist_ok=True)
-    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    left = [cell for cell in cells if cell not in had]
-    if len(left) < len(cells):
-        say(f"{len(cells) - len(left)} of {len(cells)} cells are kept in {out / KEPT}")
-    if left:
-        _run(out, left, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    return [run for cell in cells for run in had[cell]]
+    runs_of_cell = _read_runs(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    missing = [cell for cell in cells if cell not in runs_of_cell]
+    if len(missing) < len(cells):
+        say(f"{len(cells) - len(missing)} of {len(cells)} cells are in {out / RUN_FILE} already")
+    if missing:
+        _run(out, missing, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    runs_of_cell = _read_runs(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    return [run for cell in cells for run in runs_of_cell[cell]]
 
 
 def _run(out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> None:
-    """Run cells one after the other, keep what each setting came to, and show how far they are."""
+    """Run cells one after the other, store each run, and show the progress."""
     from holdfast_papers.isorc16.late_runs import cell_s, run_cell
 
     each_s = cell_s(settings, seconds=seconds)
     with progress_bar("seconds of runs") as progress:
         for number, cell in enumerate(cells):
-            said = f"a minute to warm up, then {', '.join(settings)}, {seconds:g} s each ..."
-            say(f"{cell.name} ({number + 1} of {len(cells)}): {said}")
+            plan = f"a minute of warm-up, then {', '.join(settings)}, {seconds:g} s each ..."
+            say(f"{cell.name} ({number + 1} of {len(cells)}): {plan}")
 
             def passed(passed_s: float, number: int = number) -> None:
                 progress(int(number * each_s + passed_s), int(len(cells) * each_s))
@@ -105,26 +105,26 @@ def _run(out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s
                     epoch_s=epoch_s,
                     seconds=seconds,
                     seed=seed,
-                    done=lambda run: _keep(out, run),
+                    done=lambda run: _store(out, run),
                     progress=passed,
                 )
 
 
-def _keep(out: Path, run: "LateRun") -> None:
+def _store(out: Path, run: "LateRun") -> None:
     say(f"  {run.setting}: {run.average_s:.2f} s on average, {run.worst_s:.2f} s at most")
-    with (out / KEPT).open("a") as file:
-        file.write("\n" + json.dumps(run.document()) + "\n")  # a line that a kill cut short ends here
+    with (out / RUN_FILE).open("a") as file:
+        file.write("\n" + json.dumps(run.document()) + "\n")  # ends a line that a kill cut short
 
 
-def _kept(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> "dict[Cell, list[LateRun]]":
-    """The runs of each cell that the last cluster made which ran all these settings as they are asked for now.
+def _read_runs(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> "dict[Cell, list[LateRun]]":
+    """Return the runs of each cell from the last cluster that ran all these settings with the same length, epoch and seed.
 
-    What a kill cut short is left out. Raises HoldfastError for a file that is not of runs.
+    Ignores lines that a kill cut short. Raises HoldfastError for a file of something else.
     """
     from holdfast_papers.isorc16.late_runs import SETTINGS, LateRun
 
-    made: dict[tuple[Cell, str | None], dict[str, LateRun]] = {}
-    for number, line in enumerate(_lines(out / KEPT), 1):
+    runs_by_cluster: dict[tuple[Cell, str | None], dict[str, LateRun]] = {}
+    for number, line in enumerate(_lines(out / RUN_FILE), 1):
         try:
             document = json.loads(line)
         except ValueError:
@@ -133,14 +133,14 @@ def _kept(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: float,
             run = LateRun.of(document)
         except (KeyError, TypeError, ValueError) as error:
             raise HoldfastError(
-                f"'{out / KEPT}', line {number}, is no run that this version keeps ({type(error).__name__}: {error}); "
+                f"'{out / RUN_FILE}', line {number}, is not a run of this version ({type(error).__name__}: {error}); "
                 "move the file away, or give another --out"
             ) from error
         if (run.epoch_s, run.seconds, run.seed) == (epoch_s, seconds, seed):
-            made.setdefault((run.cell, run.cluster), {})[run.setting] = run
+            runs_by_cluster.setdefault((run.cell, run.cluster), {})[run.setting] = run
     return {
         cell: [runs[name] for name in SETTINGS if name in runs]
-        for (cell, _), runs in made.items()
+        for (cell, _), runs in runs_by_cluster.items()
         if all(name in runs for name in settings)
     }
 

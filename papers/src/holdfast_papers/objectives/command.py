@@ -1,4 +1,4 @@
-"""holdfast reproduce objectives: which objective foretells what failures do to the output, and whose plans leave the most of it."""
+"""holdfast reproduce objectives: which planning objective predicts the damage of failures, and whose plans lose the least."""
 
 import hashlib
 import json
@@ -22,21 +22,23 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from holdfast.assess import Assessment, CampaignContext, Case, Target, Way
-    from holdfast_papers.objectives.study import Studied
+    from holdfast_papers.objectives.study import ApplicationStudy
 
 APPLICATIONS = ("bargain_discovery", "datacenter_monitor", "top_pages", "traffic_incidents")
 SHARES = (0.25, 0.5, 0.75)
-"""Shares of the operators that plans are made for."""
+"""The shares of operators that plans protect."""
 
 
 @click.command()
-@click.option("--application", "wanted", multiple=True, type=click.Choice(APPLICATIONS), help="Only these.  [default: all]")
-@click.option("--generated", default=3, show_default=True, type=click.IntRange(0), help="Generated applications besides.")
 @click.option(
-    "--sets", default=12, show_default=True, type=click.IntRange(3), help="Sets of operators that fail together, at most."
+    "--application", "wanted", multiple=True, type=click.Choice(APPLICATIONS), help="Only these applications.  [default: all]"
+)
+@click.option("--generated", default=3, show_default=True, type=click.IntRange(0), help="Number of generated applications.")
+@click.option(
+    "--sets", default=12, show_default=True, type=click.IntRange(3), help="Largest number of sets of operators that fail together."
 )
 @click.option("--events", default=60_000, show_default=True, type=click.IntRange(1000), help="Events of each generated trace.")
-@click.option("--outage", default=4.0, show_default=True, help="Epochs that a failure lasts, at the peak rate.")
+@click.option("--outage", default=4.0, show_default=True, help="Length of a failure in epochs, at the peak rate.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of traces and of the sets.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("objectives"), show_default=True, help="Run again to resume.")
 @spark_options
@@ -53,82 +55,90 @@ def objectives(
     memory: str,
     as_json: bool,
 ) -> None:
-    """Let sets of operators of applications fail together, and see which objective orders the damage as it is.
+    """Let sets of operators fail together, and find the objective that predicts the damage best.
 
-    For every set the damage to the output is measured by injection. Output fidelity (PPA), internal completeness (LAAR),
-    criticality weighed by measured impacts, and the plain maximum of the impacts alone are held against it by rank correlation.
-    Then every objective plans a quarter, half and three quarters of the operators, and all that its plan leaves open fails at once.
-    The objective whose plans fall least short of the best is the one to plan by.
+    For every set the damage to the output is measured by injection. The rank correlation with the damage is computed for output
+    fidelity (PPA), internal completeness (LAAR), criticality weighed by measured impacts, and the largest single impact.
+    Then every objective plans a quarter, half and three quarters of the operators, and all operators without a replica fail at
+    once. The best objective is the one whose plans are closest to the best plan.
 
     \b
     Example:
       holdfast reproduce objectives --application bargain_discovery --generated 0 --sets 8
     """
     if not outage > 0:
-        raise HoldfastError(f"--outage: wanted more than 0 epochs, got {outage:g}")
+        raise HoldfastError(f"--outage must be more than 0 epochs, got {outage:g}")
     out.mkdir(parents=True, exist_ok=True)
     command = (
         f"holdfast reproduce objectives --generated {generated} --sets {sets} --events {events} --outage {outage:g} --seed {seed}"
     )
     command += "".join(f" --application {name}" for name in wanted)
-    studied: dict[str, Studied] = {}
+    study_of: dict[str, ApplicationStudy] = {}
     document: dict[str, Any] = {}
     names = [*(wanted or APPLICATIONS), *(f"generated_{seed + number}" for number in range(generated))]
     with spark_session(master, memory, name="holdfast objectives") as spark:
         for name in names:
             say(f"{name} ...")
             try:
-                studied[name] = _studied(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
+                study_of[name] = _study_or_read(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
             except HoldfastError as error:
                 say(f"{name} is left out: {error}")
                 continue
-            document = {"command": command, "seed": seed, **_document(studied)}
-            _write(out, document, studied)  # so far: what follows takes minutes
-    if not studied:
-        raise HoldfastError("no application could be studied; what is said above tells why, of each")
+            document = {"command": command, "seed": seed, **_document(study_of)}
+            _write(out, document, study_of)  # after each application, because the next one takes minutes
+    if not study_of:
+        raise HoldfastError("no application could be studied; the messages above give the reason for each")
     finish(document, as_json=as_json, show=lambda: _show(document, out))
 
 
-def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
+def _document(study_of: "Mapping[str, ApplicationStudy]") -> dict[str, Any]:
     from holdfast_papers.objectives.study import OBJECTIVES, agreement, chosen, findings, shortfall, worse
 
-    agreements = {by: {name: agreement(study.sets, by) for name, study in studied.items()} for by in ("impact", "wrong")}
+    agreements = {by: {name: agreement(study.sets, by) for name, study in study_of.items()} for by in ("impact", "wrong")}
     return {
-        "default": chosen(list(studied.values())),
-        "findings": [asdict(finding) for finding in findings(studied)],
+        "default": chosen(list(study_of.values())),
+        "findings": [asdict(finding) for finding in findings(study_of)],
         "agreement": agreements,
         "mean": {by: {each: fmean(row[each] for row in rows.values()) for each in OBJECTIVES} for by, rows in agreements.items()},
-        "shortfall": {by: shortfall(studied.values(), by) for by in ("impact", "wrong")},
-        "sets": {name: [asdict(each) for each in study.sets] for name, study in studied.items()},
-        "plans": {name: [asdict(each) for each in study.plans] for name, study in studied.items()},
+        "shortfall": {by: shortfall(study_of.values(), by) for by in ("impact", "wrong")},
+        "sets": {name: [asdict(each) for each in study.sets] for name, study in study_of.items()},
+        "plans": {name: [asdict(each) for each in study.plans] for name, study in study_of.items()},
         "worse": {
-            objective: {name: worse(study.plans, objective) for name, study in studied.items()}
+            objective: {name: worse(study.plans, objective) for name, study in study_of.items()}
             for objective in ("advised", "measured", "criticality")
         },
     }
 
 
-def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "Studied":
-    """What is known of an application from an earlier call with these options, or is found out now and kept."""
+def _study_or_read(spark: "SparkSession", name: str, out: Path, **options: Any) -> "ApplicationStudy":
+    """Return the study of an application. Read it from an earlier call with these options, or make and store it."""
     from holdfast.documents import read_json, write_whole
-    from holdfast_papers.objectives.study import studied_from
+    from holdfast_papers.objectives.study import read_study
 
     out.mkdir(parents=True, exist_ok=True)
-    text, kept = _application(name, out).read_text(), out / "study.json"
-    asked = {**options, "application": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    if kept.exists() and (known := read_json(kept))["asked"] == asked:
-        return studied_from(known)
+    text, file_of_study = _application(name, out).read_text(), out / "study.json"
+    key = {**options, "application": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    if file_of_study.exists() and (damage_of_case := read_json(file_of_study))["asked"] == key:
+        return read_study(damage_of_case)
     study = _study(spark, name, out, **options)
-    write_whole(kept, json.dumps({"asked": asked, **asdict(study)}))
+    write_whole(file_of_study, json.dumps({"asked": key, **asdict(study)}))
     return study
 
 
-def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
-    """What every set foretold and did, and what every objective's plans lose."""
+def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "ApplicationStudy":
+    """Study one application: the predicted and measured damage of each set, and the losses of each objective's plans."""
     from holdfast.advise import Budget, Prices, candidate_plans, losses_of, single_losses, whole_units
     from holdfast.app import load_app, topology_of
     from holdfast.assess import CampaignContext, Case, choose_targets
-    from holdfast_papers.objectives.study import Damage, Planned, Studied, damage, failure_sets, felt, foretell
+    from holdfast_papers.objectives.study import (
+        ApplicationStudy,
+        Damage,
+        PlanOutcome,
+        damage,
+        effective_failures,
+        failure_sets,
+        predict_loss,
+    )
 
     file, trace = _application(name, out), out / "trace.parquet"
     if not trace.exists():
@@ -140,48 +150,50 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         context = CampaignContext(spark, app, frames, scores=select_scores(app, ())[:1], jitter=8, section=SECTION)
         everything = tuple(name for name in graph.order if name in {choice.name for choice in choices})
         trials = _Trials(context, describe_subject(context, file, str(trace), None), outage * app.epoch_s, seed, out)
-        leaving = {each: float(len(seqs)) for each, seqs in context.stream_seqs(everything).items()}
-        topology = whole_units(topology_of(graph, name=app.name, rates=leaving), graph)
+        tuples_of = {each: float(len(seqs)) for each, seqs in context.stream_seqs(everything).items()}
+        topology = whole_units(topology_of(graph, name=app.name, rates=tuples_of), graph)
         cases = [Case((choice.name,)) for choice in choices if choice.chosen]
         offsets = trials.offsets([*cases, Case(everything, at_once=True)])
-        single = single_losses(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
+        losses = single_losses(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
         budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
-        impact, even = {each: loss.mean for each, loss in single.items()}, Prices(dict.fromkeys(everything, 1), {})
+        impact, even = {each: loss.mean for each, loss in losses.items()}, Prices(dict.fromkeys(everything, 1), {})
         plans = [(budget, plan) for budget in budgets for plan in candidate_plans(topology, impact, Budget(replicas=budget), even)]
-        left = [felt(graph, set(everything) - set(plan.protected)) for _, plan in plans]
-        drawn = failure_sets(graph, everything, count=sets, seed=seed)
-        together = [Case(failed, at_once=True) for failed in dict.fromkeys([*drawn, *left])]
-        known = {view.case: damage(view) for view in trials.assessed(together, "together", offsets).cases}
-        seen: dict[Target, Damage] = {case.target: known.get(case.name, Damage(0.0, 0.0)) for case in together}
-    return Studied(
-        sets=tuple(foretell(topology, single, failed, measured=seen[failed]) for failed in drawn),
+        uncovered = [effective_failures(graph, set(everything) - set(plan.protected)) for _, plan in plans]
+        failed_sets = failure_sets(graph, everything, count=sets, seed=seed)
+        correlated_cases = [Case(failed, at_once=True) for failed in dict.fromkeys([*failed_sets, *uncovered])]
+        damage_of_case = {view.case: damage(view) for view in trials.assessed(correlated_cases, "together", offsets).cases}
+        damage_of: dict[Target, Damage] = {
+            case.target: damage_of_case.get(case.name, Damage(0.0, 0.0)) for case in correlated_cases
+        }
+    return ApplicationStudy(
+        sets=tuple(predict_loss(topology, losses, failed, measured=damage_of[failed]) for failed in failed_sets),
         plans=tuple(
-            Planned(budget, plan.objective, plan.protected, seen[failed])
-            for (budget, plan), failed in zip(plans, left, strict=True)
+            PlanOutcome(budget, plan.objective, plan.protected, damage_of[failed])
+            for (budget, plan), failed in zip(plans, uncovered, strict=True)
         ),
     )
 
 
 class _Trials:
-    """Trials of one application, each folder a campaign of its own; what was tried is not tried again."""
+    """Trials of one application. Each folder is a campaign; trials with an outcome are not repeated."""
 
     def __init__(self, context: "CampaignContext", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
         self._context, self._subject, self._outage_s, self._seed, self._out = context, subject, outage_s, seed, out
         self._way: Way | None = None
 
     def offsets(self, cases: "Sequence[Case]") -> tuple[int, ...]:
-        """Where the trace has room for the outage of each of these."""
+        """Return offsets at which the trace has room for the outage of each case."""
         return build_campaign(self._context, cases, self._subject, self._wanted()).offsets
 
     def assessed(self, cases: "Sequence[Case]", folder: str, offsets: tuple[int, ...]) -> "Assessment":
-        """What these cases do, each for the whole outage; those that have no tuples to lose are left out.
+        """Assess these cases, each for the whole outage. Cases without tuples to lose are left out.
 
-        Whether trials may share jobs is a matter of the operators, so it is tried with the first of all, and holds for the rest.
+        Whether trials can share jobs depends on the operators, so it is tested with the first campaign only.
         """
         from holdfast.assess import Results, Runner, assess
 
         campaign = build_campaign(self._context, cases, self._subject, self._wanted(offsets))
-        say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
+        say(f"{folder}: {len(campaign.cases)} cases, {campaign.size:,} trials")
         results = Results(self._out / folder, campaign)
         if not results.finished():
             with results.locked(), show_progress() as progress:
@@ -192,13 +204,13 @@ class _Trials:
         return assess(campaign, facts, golden, results.outcomes)[0]
 
     def _wanted(self, offsets: tuple[int, ...] = ()) -> dict[str, Any]:
-        """What is asked of a campaign, as the options of `holdfast assess` have it."""
-        asked = {"repetitions": 1, "outages": (self._outage_s,), "rate": "peak", "offsets": offsets, "seed": self._seed}
-        return {**DEFAULT_OPTIONS, **asked}
+        """Return the options of `holdfast assess` for a campaign."""
+        own = {"repetitions": 1, "outages": (self._outage_s,), "rate": "peak", "offsets": offsets, "seed": self._seed}
+        return {**DEFAULT_OPTIONS, **own}
 
 
 def _application(name: str, out: Path) -> Path:
-    """The file of an example, or of a generated application, which is written."""
+    """Return the file of an example, or write a generated application and return its file."""
     from holdfast_papers.objectives.generated import generated_application
 
     if name in APPLICATIONS:
@@ -209,7 +221,7 @@ def _application(name: str, out: Path) -> Path:
 
 
 def _writer(name: str) -> Callable[..., Any]:
-    """What writes the trace of an application, at a rate at which 60,000 events last some dozens of its epochs."""
+    """Return the function that writes an application's trace, at a rate at which 60,000 events last some dozens of epochs."""
     from holdfast.trace import write_market, write_pages, write_servers, write_traffic
 
     writers: dict[str, Callable[..., Any]] = {
@@ -220,16 +232,16 @@ def _writer(name: str) -> Callable[..., Any]:
     return writers.get(name, write_market)
 
 
-def _write(out: Path, document: Mapping[str, Any], studied: "Mapping[str, Studied]") -> None:
-    """Write objectives.json, objectives.html, and the table and the picture by themselves."""
+def _write(out: Path, document: Mapping[str, Any], study_of: "Mapping[str, ApplicationStudy]") -> None:
+    """Write objectives.json, objectives.html, objectives.md with the tables, and objectives.svg."""
     from holdfast.documents import write_whole
     from holdfast.report import on_its_own
-    from holdfast_papers.objectives.report import foretold_picture, objectives_page, objectives_tables
+    from holdfast_papers.objectives.report import correlation_picture, objectives_page, objectives_tables
 
     write_whole(out / "objectives.json", json.dumps(document, indent=2))
-    write_whole(out / "objectives.html", objectives_page(document, studied))
-    write_whole(out / "objectives.md", objectives_tables(document, studied))
-    write_whole(out / "objectives.svg", on_its_own(foretold_picture(document)))
+    write_whole(out / "objectives.html", objectives_page(document, study_of))
+    write_whole(out / "objectives.md", objectives_tables(document, study_of))
+    write_whole(out / "objectives.svg", on_its_own(correlation_picture(document)))
 
 
 def _show(document: Mapping[str, Any], out: Path) -> None:

@@ -1,4 +1,4 @@
-"""Random applications over market data: real operators in random graphs, to try objectives on more than the examples."""
+"""Random applications over market data: real operators in random graphs, to test objectives on more than the examples."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,29 +30,29 @@ app.score("values", "sum(value * volume)")
 
 
 def generated_application(seed: int, *, operators: int = 8) -> str:
-    """The text of an application: a filter of trades, `operators` - 1 more of five kinds in a random acyclic graph, and one sink.
+    """Return the text of an application: a filter of trades, `operators` - 1 operators of five kinds in a random graph, and a sink.
 
-    What no other one reads in the end is put together by the last one, row by row, and added up by the score.
+    The last operator is the union of all streams without a reader; the score adds up its values.
     """
     rng = Random(seed)
-    made, leaves = ["trades"], ["trades"]
+    names, leaves = ["trades"], ["trades"]
     text = HEAD.format(seed=seed, operators=operators)
     for number in range(1, operators - 1):
         name = f"step_{number}"
-        inputs = [rng.choice(leaves if rng.random() < 0.7 else made)]
-        others = [other for other in made if other != inputs[0]]
+        inputs = [rng.choice(leaves if rng.random() < 0.7 else names)]
+        others = [other for other in names if other != inputs[0]]
         kind = rng.choice(KINDS if others else KINDS[:-1])
         if kind is _compare:
             inputs.append(rng.choice(others))
         text += kind(name, inputs, rng)
         leaves = [leaf for leaf in leaves if leaf not in inputs] + [name]
-        made.append(name)
+        names.append(name)
     return text + _merge("last", leaves) + TAIL
 
 
 def _filter(name: str, inputs: list[str], rng: Random) -> str:
-    kept = rng.choice([4, 6, 8])
-    return _operator(name, inputs, "", f'rows.where("volume % 10 < {kept}")')
+    limit = rng.choice([4, 6, 8])
+    return _operator(name, inputs, "", f'rows.where("volume % 10 < {limit}")')
 
 
 def _scale(name: str, inputs: list[str], rng: Random) -> str:
@@ -61,10 +61,10 @@ def _scale(name: str, inputs: list[str], rng: Random) -> str:
 
 
 def _smooth(name: str, inputs: list[str], rng: Random) -> str:
-    kept = rng.choice([3, 5, 10])
-    window = f'Window.partitionBy("ticker").orderBy("seq").rowsBetween({1 - kept}, 0)'
+    size = rng.choice([3, 5, 10])
+    window = f'Window.partitionBy("ticker").orderBy("seq").rowsBetween({1 - size}, 0)'
     body = f'rows.withColumn("value", F.avg("value").over({window}))'
-    return _operator(name, inputs, f', keep=last_rows({kept - 1}, by="ticker"), key="ticker"', body)
+    return _operator(name, inputs, f', keep=last_rows({size - 1}, by="ticker"), key="ticker"', body)
 
 
 def _change(name: str, inputs: list[str], rng: Random) -> str:
@@ -73,7 +73,7 @@ def _change(name: str, inputs: list[str], rng: Random) -> str:
 
 
 def _compare(name: str, inputs: list[str], rng: Random) -> str:
-    """The newest value of the second input beside each row of the first."""
+    """Return an operator that compares each row of the first input with the newest value of the second."""
     first, second = inputs
     return f"""
 

@@ -1,4 +1,4 @@
-"""Which objective to plan by: the page of the evaluation, and its tables and picture by themselves."""
+"""The page of the study of objectives, and its tables and picture as separate files."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from holdfast.report import FAINT, SERIES, cards, drawn, heading, html_page, paragraph, table, verdicts
-from holdfast_papers.objectives.study import ADVISED, OBJECTIVES, PLANNERS, Foretold, Studied
+from holdfast_papers.objectives.study import ADVISED, OBJECTIVES, PLANNERS, ApplicationStudy, FailureSet
 
 NAMES = {
     ADVISED: "the better of the two measured, tried out (advise)",
@@ -18,35 +18,35 @@ NAMES = {
 }
 NOTE = (
     "Operators of an application fail together for some epochs at the peak rate, at five offsets. Impact is DEBS'11's quality "
-    "impact (Eq. 8); wrong is how much of the output differs, in outages: 1 is as much as an outage's worth of it."
+    "impact (Eq. 8). Wrong output is measured in outages: 1 is the output of one outage."
 )
 
 
-def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied]) -> str:
-    """The page."""
-    found = [(finding["name"], finding["holds"], finding["ours"]) for finding in document["findings"]]
+def objectives_page(document: Mapping[str, Any], study_of: Mapping[str, ApplicationStudy]) -> str:
+    """Return the page."""
+    verdict_rows = [(finding["name"], finding["holds"], finding["ours"]) for finding in document["findings"]]
     return html_page(
         "Which objective to plan by",
         [
             paragraph(
-                f"Where none can be tried first, plan by '{NAMES[document['default']]}': such plans fall least short of the best."
+                f"If plans cannot be tried first, plan by '{NAMES[document['default']]}': its plans are closest to the best."
             ),
             paragraph(f"{NOTE} Made by: {document['command']}", note=True),
-            verdicts(found),
-            heading("What was foretold"),
-            paragraph("Rank correlation of what each objective foretold with the impact, and with how much was wrong."),
+            verdicts(verdict_rows),
+            heading("Predicted damage"),
+            paragraph("Rank correlation of the predicted loss with the impact, and with the wrong output."),
             table(*_agreement(document), names=["application"]),
-            cards([foretold_picture(document)]),
-            cards([_scatter(name, study.sets) for name, study in studied.items()]),
-            heading("What plans leave"),
-            paragraph("Impact and wrong output when everything without a replica fails at once, by who made the plan."),
-            table(*_plans(studied), names=["application"]),
-            heading("Who is protected"),
+            cards([correlation_picture(document)]),
+            cards([_scatter(name, study.sets) for name, study in study_of.items()]),
+            heading("Losses of plans"),
+            paragraph("Impact and wrong output when everything without a replica fails at once, by objective."),
+            table(*_plans(study_of), names=["application"]),
+            heading("Protected operators"),
             table(
                 ["application", "protected", "plan by", "protects"],
                 [
                     [name, str(each.budget), each.objective, ", ".join(each.protected) or "nothing"]
-                    for name, study in studied.items()
+                    for name, study in study_of.items()
                     for each in study.plans
                 ],
                 names=["application", "plan by"],
@@ -56,21 +56,21 @@ def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied])
     )
 
 
-def objectives_tables(document: Mapping[str, Any], studied: Mapping[str, Studied]) -> str:
-    """The tables in Markdown, with the command that made them."""
+def objectives_tables(document: Mapping[str, Any], study_of: Mapping[str, ApplicationStudy]) -> str:
+    """Return the tables in Markdown, with the command."""
     short = document["shortfall"]
     rows = [[NAMES[name], f"{short['impact'][name]:.2f}", f"{short['wrong'][name]:.2f}"] for name in (ADVISED, *PLANNERS)]
     parts = [
         f"`{document['command']}`",
-        _markdown(*_plans(studied)),
+        _markdown(*_plans(study_of)),
         _markdown(["plan by", "short of the best, by impact", "by wrong output"], rows),
         _markdown(*_agreement(document)),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def foretold_picture(document: Mapping[str, Any]) -> str:
-    """How well each objective orders failures by their impact, application by application."""
+def correlation_picture(document: Mapping[str, Any]) -> str:
+    """Draw how well each objective orders failures by their impact, for each application."""
     rows = document["agreement"]["impact"]
 
     def draw(axes: Axes) -> None:
@@ -79,34 +79,34 @@ def foretold_picture(document: Mapping[str, Any]) -> str:
             places = [at + 0.2 * (number - 1.5) for at in range(len(rows))]
             axes.bar(places, [row[objective] for row in rows.values()], width=0.18, color=SERIES[number], label=NAMES[objective])
         axes.set_xticks(range(len(rows)), [name.replace("_", "\n") for name in rows])
-        axes.set(ylim=(-1.05, 1.05), ylabel="rank correlation", title="foretold and measured impact of failures")
+        axes.set(ylim=(-1.05, 1.05), ylabel="rank correlation", title="predicted and measured impact of failures")
         axes.figure.legend(loc="outside lower center", ncols=2)
 
-    return drawn(draw, label="Rank correlation of foretold and measured impact", width=max(5.2, 1.1 * len(rows)), height=3.6)
+    return drawn(draw, label="Rank correlation of predicted and measured impact", width=max(5.2, 1.1 * len(rows)), height=3.6)
 
 
-def _scatter(name: str, of: Sequence[Foretold]) -> str:
+def _scatter(name: str, of: Sequence[FailureSet]) -> str:
     def draw(axes: Axes) -> None:
         for number, objective in enumerate(OBJECTIVES[:3]):
-            said = [each.foretold[objective] for each in of]
-            axes.plot(said, [each.measured.impact for each in of], "o", color=SERIES[number], label=objective)
-        axes.set(xlabel="foretold loss", ylabel="measured impact", title=name)
+            predicted = [each.foretold[objective] for each in of]
+            axes.plot(predicted, [each.measured.impact for each in of], "o", color=SERIES[number], label=objective)
+        axes.set(xlabel="predicted loss", ylabel="measured impact", title=name)
         axes.legend()
 
-    return drawn(draw, label=f"Foretold and measured loss of {name}")
+    return drawn(draw, label=f"Predicted and measured loss of {name}")
 
 
 def _agreement(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Per application the correlations of each objective: with the impact, and with how much was wrong."""
+    """Return for each application the correlations of each objective with the impact and with the wrong output."""
     impact, wrong = ({**document["agreement"][by], "mean": document["mean"][by]} for by in ("impact", "wrong"))
     rows = [[name, *(f"{row[each]:+.2f}, {wrong[name][each]:+.2f}" for each in OBJECTIVES)] for name, row in impact.items()]
     return ["application", *(NAMES[each] for each in OBJECTIVES)], rows
 
 
-def _plans(studied: Mapping[str, Studied]) -> tuple[list[str], list[list[str]]]:
-    """Per application and budget what every objective's plan loses: the impact, and how much was wrong."""
+def _plans(study_of: Mapping[str, ApplicationStudy]) -> tuple[list[str], list[list[str]]]:
+    """Return for each application and budget the losses of every objective's plan: impact and wrong output."""
     rows = []
-    for name, study in studied.items():
+    for name, study in study_of.items():
         for budget in sorted({plan.budget for plan in study.plans}):
             lost = {plan.objective: plan.lost for plan in study.plans if plan.budget == budget}
             figures = [f"{lost[each].impact:,.4g}, {lost[each].wrong:.2f}" for each in PLANNERS]
@@ -115,7 +115,7 @@ def _plans(studied: Mapping[str, Studied]) -> tuple[list[str], list[list[str]]]:
 
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown.
+    """Return a table in Markdown.
 
     >>> print(_markdown(["a", "b"], [["1", "2"]]))
     | a | b |

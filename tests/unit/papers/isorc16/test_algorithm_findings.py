@@ -118,11 +118,11 @@ def test_recorded_servers_are_grouped_by_metric(tmp_path):
 
 def test_unreadable_files_are_reported(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(TraceError, match=r"is no weather that is understood: wanted a column of stations .* got: a, b"):
+    with pytest.raises(TraceError, match=r"is not weather data: it needs a column of stations .* it has: a, b"):
         read_weather(tmp_path / "x.csv", epochs=5)
-    with pytest.raises(TraceError, match="is no series: wanted a column 'value', got: a, b"):
+    with pytest.raises(TraceError, match="is not a series: it needs a column 'value'; it has: a, b"):
         read_servers(tmp_path, epochs=5)
-    with pytest.raises(TraceError, match="holds no servers"):
+    with pytest.raises(TraceError, match="has no server metrics"):
         read_servers(tmp_path / "none", epochs=5)
     with pytest.raises(TraceError, match="cannot be read as CSV"):
         read_weather(tmp_path / "none.csv", epochs=5)
@@ -134,7 +134,7 @@ def test_values_that_are_not_numbers_are_missing(tmp_path):
     first, second = read_weather(path, epochs=10).epochs
     assert (first["temperature"].to_pylist(), second["temperature"].to_pylist()) == ([10.0], [None])
     (tmp_path / "cpu.csv").write_text("timestamp,value\n1,high\n")
-    with pytest.raises(TraceError, match=r"cpu\.csv': column 'value' has no number in it; its first value is 'high'"):
+    with pytest.raises(TraceError, match=r"cpu\.csv': column 'value' has no numbers; its first value is 'high'"):
         read_servers(tmp_path, epochs=5)
 
 
@@ -160,4 +160,4 @@ def test_command_writes_a_report_and_one_json_document(tmp_path):
 def test_numbers_out_of_range_are_refused(tmp_path):
     ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path), "--part", "algorithms", "--epochs", "10"])
     assert isinstance(ran.exception, HoldfastError)
-    assert "--epochs wants a whole number of at least 100, got 10" in str(ran.exception)
+    assert "--epochs must be at least 100, got 10" in str(ran.exception)

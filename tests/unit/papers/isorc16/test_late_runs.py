@@ -154,8 +154,8 @@ def test_runs_of_different_clusters_are_not_compared(tmp_path, ran):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'\n{"cell": {}}\n', r"runs\.jsonl', line 2, is no run that this version keeps \(TypeError: .*; move the file away"),
-        (b"3\n", r"runs\.jsonl', line 1, is no run that this version keeps"),
+        (b'\n{"cell": {}}\n', r"runs\.jsonl', line 2, is not a run of this version \(TypeError: .*; move the file away"),
+        (b"3\n", r"runs\.jsonl', line 1, is not a run of this version"),
         (b"\xff\xfe\n", r"runs\.jsonl' cannot be read: .*; move it away, or give another --out"),
     ],
 )
@@ -168,10 +168,10 @@ def test_foreign_run_file_is_reported(tmp_path, ran, content, said):
 @pytest.mark.parametrize(
     ("epoch_s", "seconds", "said"),
     [
-        (float("nan"), 75.0, r"--epoch wants 0\.2 to 5 seconds, got nan"),
-        (1.0, 30.0, "--seconds wants at least 31: one stall after warming up, got 30"),
-        (1.0, float("nan"), "--seconds wants at least 31: one stall after warming up, got nan"),
-        (1.0, float("inf"), "--seconds wants at least 31: one stall after warming up, got inf"),
+        (float("nan"), 75.0, r"--epoch must be from 0\.2 to 5 seconds, got nan"),
+        (1.0, 30.0, "--seconds must be at least 31, for one stall after the warm-up; got 30"),
+        (1.0, float("nan"), "--seconds must be at least 31, for one stall after the warm-up; got nan"),
+        (1.0, float("inf"), "--seconds must be at least 31, for one stall after the warm-up; got inf"),
     ],
 )
 def test_invalid_lengths_are_refused_before_any_run(tmp_path, epoch_s, seconds, said):
@@ -277,7 +277,7 @@ def test_page_has_the_papers_figures():
 def test_progress_of_a_cell_is_in_seconds_of_its_runs(monkeypatch):
     told, now = [], SimpleNamespace(time=lambda: 130.0)
     monkeypatch.setattr(late_runs_module, "time", now)
-    show = late_runs_module._counted(told.append, 60.0, 75.0)
+    show = late_runs_module._progress_callback(told.append, 60.0, 75.0)
     show({}, [], None)  # nothing has begun
     for opened_s in (131.0, 100.0, 10.0):
         show({}, [], Timeline(first=1, last=75, epoch_s=1.0, opened_s=opened_s))
@@ -291,5 +291,5 @@ def test_stored_and_current_cells_are_printed(tmp_path, ran, capsys):
     capsys.readouterr()
     late_runs(tmp_path, cells, ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
     said = capsys.readouterr().err
-    assert f"1 of 2 cells are kept in {tmp_path / 'runs.jsonl'}" in said
-    assert "5 PEs, large faults, medium input (1 of 1): a minute to warm up, then upstream, 75 s each" in said
+    assert f"1 of 2 cells are in {tmp_path / 'runs.jsonl'}" in said
+    assert "5 PEs, large faults, medium input (1 of 1): a minute of warm-up, then upstream, 75 s each" in said

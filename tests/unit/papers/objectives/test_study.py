@@ -14,21 +14,21 @@ from holdfast.advise.losses import Loss
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.report.plot import on_its_own
 from holdfast_papers.objectives.command import _document
-from holdfast_papers.objectives.report import foretold_picture, objectives_page, objectives_tables
+from holdfast_papers.objectives.report import correlation_picture, objectives_page, objectives_tables
 from holdfast_papers.objectives.study import (
+    ApplicationStudy,
     Damage,
-    Foretold,
-    Planned,
-    Studied,
+    FailureSet,
+    PlanOutcome,
     agreement,
     chosen,
     damage,
+    effective_failures,
     failure_sets,
-    felt,
     findings,
-    foretell,
+    predict_loss,
+    read_study,
     shortfall,
-    studied_from,
     worse,
 )
 
@@ -71,27 +71,27 @@ EVERYTHING = ("left", "right", "one", "two", "both", "last")
     ],
 )
 def test_failure_of_a_starved_operator_has_no_effect(failed, left):
-    assert set(felt(joined(), failed)) == left
+    assert set(effective_failures(joined(), failed)) == left
 
 
 @given(st.sets(st.sampled_from(EVERYTHING), min_size=1))
 def test_effective_failures_are_idempotent(failed):
-    once = felt(joined(), failed)
+    once = effective_failures(joined(), failed)
     assert once and set(once) <= failed
-    assert felt(joined(), once) == once
+    assert effective_failures(joined(), once) == once
 
 
 def test_failure_sets_are_distinct_and_follow_the_seed():
     graph = joined()
     sets = failure_sets(graph, EVERYTHING, count=100, seed=1)
     assert len(set(sets)) == len(sets) > 10
-    assert all(felt(graph, failed) == failed for failed in sets)
+    assert all(effective_failures(graph, failed) == failed for failed in sets)
     assert failure_sets(graph, EVERYTHING, count=5, seed=1) == failure_sets(graph, EVERYTHING, count=5, seed=1)
     assert failure_sets(graph, EVERYTHING, count=5, seed=1) != failure_sets(graph, EVERYTHING, count=5, seed=2)
 
 
 def test_losing_the_source_loses_everything():
-    seen = foretell(LINE, SINGLE, ("read", "sum"), measured=Damage(3.0, 1.0))
+    seen = predict_loss(LINE, SINGLE, ("read", "sum"), measured=Damage(3.0, 1.0))
     assert seen.foretold["of"] == pytest.approx(1.0)
     assert seen.foretold["alone"] == 2.0
     assert seen.measured == Damage(3.0, 1.0)
@@ -108,17 +108,17 @@ def test_damage_is_impact_and_wrong_output_in_outages():
 
 
 def test_agreement_ignores_rounding():
-    def seen(n: int) -> Foretold:
+    def seen(n: int) -> FailureSet:
         said = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
-        return Foretold((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
+        return FailureSet((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
 
     sets = [seen(n) for n in range(5)]
     assert agreement(sets) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
     assert agreement(sets, "wrong") == dict.fromkeys(("criticality", "ic", "of", "alone"), 0.0)
 
 
-def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
-    return tuple(Planned(budget, objective, ("read",), Damage(value, value / 10)) for objective, value in lost.items())
+def plans(budget: int, **lost: float) -> tuple[PlanOutcome, ...]:
+    return tuple(PlanOutcome(budget, objective, ("read",), Damage(value, value / 10)) for objective, value in lost.items())
 
 
 def test_worse_lists_budgets_where_measured_plans_lose_more():
@@ -131,8 +131,8 @@ def test_worse_lists_budgets_where_measured_plans_lose_more():
 
 
 def test_objective_closest_to_the_best_plan_is_chosen():
-    alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
-    told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
+    alike = ApplicationStudy((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
+    told = ApplicationStudy((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
     assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
     assert chosen([alike]) == "criticality"
     assert shortfall([told, alike]) == {"advised": 0.0, "criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
@@ -140,7 +140,7 @@ def test_objective_closest_to_the_best_plan_is_chosen():
 
 
 def test_failed_finding_names_application_and_budget():
-    study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
+    study = ApplicationStudy((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
     first, second = findings({"shop": study})
     assert not first.holds
     assert first.ours == "shop: with 2 protected the plan by advised loses 6, the better of the others 5"
@@ -148,19 +148,19 @@ def test_failed_finding_names_application_and_budget():
 
 
 def test_study_survives_writing_and_reading():
-    study = Studied(
-        (foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, criticality=4.0, of=6.0, ic=5.0)
+    study = ApplicationStudy(
+        (predict_loss(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, criticality=4.0, of=6.0, ic=5.0)
     )
-    assert studied_from(json.loads(json.dumps(asdict(study)))) == study
+    assert read_study(json.loads(json.dumps(asdict(study)))) == study
 
 
 def test_report_covers_every_application():
-    sets = tuple(foretell(LINE, SINGLE, failed, measured=Damage(2.0, 1.0)) for failed in (("read",), ("count",), ("sum",)))
-    study = Studied(sets, plans(1, measured=5.0, criticality=4.0, of=5.0, ic=6.0))
+    sets = tuple(predict_loss(LINE, SINGLE, failed, measured=Damage(2.0, 1.0)) for failed in (("read",), ("count",), ("sum",)))
+    study = ApplicationStudy(sets, plans(1, measured=5.0, criticality=4.0, of=5.0, ic=6.0))
     document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}
     assert document["default"] == "criticality"
     page, tables = objectives_page(document, {"shop": study}), objectives_tables(document, {"shop": study})
-    assert "plan by &#x27;measured, weighed along the graph&#x27;: such plans fall least short" in page
+    assert "plan by &#x27;measured, weighed along the graph&#x27;: its plans are closest" in page
     assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
     assert tables.startswith("`holdfast reproduce objectives`\n")
-    assert "var(" not in on_its_own(foretold_picture(document))
+    assert "var(" not in on_its_own(correlation_picture(document))
