@@ -47,7 +47,7 @@ from holdfast.planning.laar import Instance, Strategy, static_replication
 from holdfast.simulate import Control, Deployment, FailureHandling, RateTrace, SimulationOutcome, SimulationSettings, simulate
 from holdfast.trace import write_market
 from holdfast.trial.checkers import recoveries
-from holdfast.trial.completeness import internal_completeness, never_processed
+from holdfast.trial.completeness import count_unprocessed_rows, internal_completeness
 from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.laar.pipeline_study import Load, pipeline_descriptor, strategies, write_load
@@ -374,7 +374,7 @@ def compared(
             "peak_pace": pace_of(real.leaving(), due, peak),
             "cpu_s": cpu,
             "completeness": real.completeness(),
-            "dropped": never_processed(real.events, tasks=real.ran.tasks),
+            "dropped": count_unprocessed_rows(real.events, tasks=real.ran.tasks),
             "latency_s": max((recovery.latency_s for recovery in real_recoveries), default=0.0),
         },
     }

@@ -25,7 +25,7 @@ from holdfast.log import Store
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.sinks.output_files import OutputVersion, list_output_files
 from holdfast.trial.checkers import Verdict, check_run
-from holdfast.trial.job_run import Show, new_folder, run_job
+from holdfast.trial.job_run import Show, create_run_folder, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
@@ -150,7 +150,7 @@ class Verified:
 
     def lines(self) -> list[str]:
         """Return the result as lines of text, the conclusion first."""
-        verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.said})" for each in self.verdicts]
+        verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.reason})" for each in self.verdicts]
         return [f"{self.conclusion} {self.compared}", *map(str, self.kills), *verdicts, self.shown]
 
     def document(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def verify(
         plan=str(plan.resolve()),
         contract=Contract(checkpoint_epochs=5, tentative_after_s=1.0),
     )
-    with LocalCluster(new_folder(work / "run"), nodes=2) as cluster:
+    with LocalCluster(create_run_folder(work / "run"), nodes=2) as cluster:
         cluster.start()
         result = run_job(job, layout_of(job), cluster, schedule=schedule_of(victims.values()), show=show)
     if result.timeline is None or result.state != "completed":

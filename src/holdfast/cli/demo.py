@@ -66,9 +66,9 @@ def _check(seconds: int, budget: int) -> None:
 
 
 def _folder(work: Path | None) -> Path | None:
-    from holdfast.trial.job_run import new_folder
+    from holdfast.trial.job_run import create_run_folder
 
-    return None if work is None else new_folder(work)
+    return None if work is None else create_run_folder(work)
 
 
 def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[str, Any], "PlanDocument"]:
@@ -95,7 +95,7 @@ def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[st
 
 def check_ended_well(document: dict[str, Any]) -> None:
     """Raise HoldfastError for a run that did not complete, or whose verdicts are not all as they should be."""
-    broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
+    broken = [verdict["reason"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if broken or document["state"] != "completed":
         why = "; ".join(broken) or document["reason"] or "no reason was given"
         raise HoldfastError(f"the run ended as {document['state']}; {why}; please report it")

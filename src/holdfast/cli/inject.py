@@ -20,7 +20,7 @@ from holdfast.terminal import print_json, progress_bar, say
 if TYPE_CHECKING:
     from holdfast.control.faults.injection_tests import InjectionTest
     from holdfast.trial.bystander_app import BystanderApp
-    from holdfast.trial.injection.injection_trial import Verdict
+    from holdfast.trial.injection.injection_trial import InjectionVerdict
 
 TEST_S, ROUND_S = 6, 240
 """About how many seconds a test takes, and how long the bystander application runs before it is started again."""
@@ -120,7 +120,7 @@ def _tests(
     from holdfast.control.jobs.machine_document import shipped_machines
     from holdfast.control.plugins import shipped_actions
     from holdfast.trial.injection.injection_trial import NODES
-    from holdfast.trial.injection.transition_scenarios import NoScript, script_for
+    from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
 
     built_in = shipped_machines(shipped_actions())
     library = fault_library.all_faults()
@@ -152,8 +152,8 @@ def _tests(
     tests, passed_over = [], []
     for test in requested:
         try:
-            script_for(test.machine, test.state, test.transition, name="trial", hold_s=1)
-        except NoScript as error:
+            scenario_for(test.machine, test.state, test.transition, name="trial", hold_s=1)
+        except NoScenario as error:
             passed_over.append(f"{test.name}: {error}")
         else:
             tests.append(test)
@@ -167,10 +167,12 @@ def _refuse_unknown(kind: str, names: Collection[str], known: Collection[str], *
         raise HoldfastError(f"{where or f'--{kind}'}: there is no {kind} {text}; {kind}s are: {', '.join(sorted(known))}")
 
 
-def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "BystanderApp | None"]:
+def _run(
+    tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool
+) -> tuple[list["InjectionVerdict"], "BystanderApp | None"]:
     from holdfast.trial.injection.campaign import Campaign
 
-    verdicts: list[Verdict] = []
+    verdicts: list[InjectionVerdict] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
         folder = work or Path(scratch)
         bystander = _bystander(folder, len(tests)) if beside_spark else None
@@ -200,19 +202,19 @@ def _bystander(folder: Path, tests: int) -> "BystanderApp":
     return BystanderApp(example_path(APPLICATION), trace)
 
 
-def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:
+def _coverage(verdicts: list["InjectionVerdict"]) -> dict[str, dict[str, Any]]:
     """Return for each transition the number of tests, injected faults, faults without a target, and healed tests."""
     rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "missed": 0, "healed": 0})
     for verdict in verdicts:
         row = rows[f"{verdict.test.machine}:{verdict.test.state}.{verdict.test.transition}"]
         row["tests"] += 1
-        row["struck"] += verdict.struck
+        row["struck"] += verdict.injected
         row["missed"] += bool(verdict.missed)
         row["healed"] += verdict.healed
     return dict(rows)
 
 
-def _show(verdicts: list["Verdict"], passed_over: list[str]) -> None:
+def _show(verdicts: list["InjectionVerdict"], passed_over: list[str]) -> None:
     table = Table("transition", "tests", "struck", "missed", "healed", box=None, pad_edge=False)
     for name, row in _coverage(verdicts).items():
         table.add_row(name, *(str(row[column]) for column in ("tests", "struck", "missed", "healed")))

@@ -103,21 +103,28 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     from holdfast.documents.document import read_document
     from holdfast.documents.fault_schedule import Schedule
     from holdfast.job_layout import layout_of
-    from holdfast.trial.fault_injector import faults_for
-    from holdfast.trial.job_run import new_folder, require_fed, require_new, require_nodes, require_writable, run_job
+    from holdfast.trial.fault_injector import resolve_faults
+    from holdfast.trial.job_run import (
+        create_run_folder,
+        require_nodes,
+        require_source_data,
+        require_unused_log_and_output,
+        require_writable,
+        run_job,
+    )
     from holdfast.trial.local_cluster import LocalCluster
     from holdfast.trial.run_view import View
 
     end_in_order()
     memory_bytes(options["memory"])
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
-    work = new_folder(work)
+    work = create_run_folder(work)
     job = _job(application, work, options)
     layout = layout_of(job)
     require_nodes(layout, options["nodes"])
-    require_new(job, layout)
+    require_unused_log_and_output(job, layout)
     require_writable(job)
-    require_fed(job)
+    require_source_data(job)
     cluster = LocalCluster(
         work,
         nodes=options["nodes"],
@@ -127,7 +134,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
         racks=options["racks"],
         spark_ui=options["spark_ui"],
     )
-    faults_for(schedule, layout.tasks, cluster, log=str(job.log))  # what is wrong with them is told before anything starts
+    resolve_faults(schedule, layout.tasks, cluster, log=str(job.log))  # what is wrong with them is told before anything starts
     try:
         say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
         client = cluster.start()
@@ -220,8 +227,8 @@ def _absolute(path: str) -> str:
 def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, Any]:
     from holdfast.control.observers.activation import EXCEEDED
     from holdfast.planning.laar.strategy import read_strategy
-    from holdfast.trial.checkers import check_run, output_gap_s, recoveries, rows_left
-    from holdfast.trial.completeness import completeness_kept, internal_completeness
+    from holdfast.trial.checkers import check_run, count_output_rows, output_gap_s, recoveries
+    from holdfast.trial.completeness import check_promised_completeness, internal_completeness
 
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
@@ -230,7 +237,7 @@ def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, A
         completeness = internal_completeness(ran.events, ran.timeline, tasks=ran.tasks)
         verdicts = check_run(ran.events, ran.timeline, sinks=sinks, correction=job.contract.correction, scheduled=ran.scheduled)
         if job.strategy is not None:
-            verdicts.append(completeness_kept(completeness, promised=read_strategy(job.strategy).internal_completeness))
+            verdicts.append(check_promised_completeness(completeness, promised=read_strategy(job.strategy).internal_completeness))
         if options["verify"] and job.feed.trace and ran.state == "completed":
             verdicts += _proven(job, ran)
     latencies = sorted(e.about["latency_s"] for e in ran.events if e.kind == "output" and e.about["as"] == "first")
@@ -240,15 +247,15 @@ def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, A
         "reason": ran.reason,
         "seconds": round(ran.seconds, 2),
         "epochs": None if ran.timeline is None or ran.timeline.last is None else ran.timeline.last - ran.timeline.first + 1,
-        "rows": {sink: rows_left(ran.events, sink=sink) for sink in sinks},
+        "rows": {sink: count_output_rows(ran.events, sink=sink) for sink in sinks},
         "latency_s": {"median": latencies[len(latencies) // 2], "worst": latencies[-1]} if latencies else None,
         "gap_s": {sink: output_gap_s(ran.events, sink=sink) for sink in sinks},
         "internal_completeness": None if completeness is None else asdict(completeness),
         "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in ran.events if e.kind == "fault"],
         "unprotected": {e.about["task"]: e.about["why"] for e in ran.events if e.kind == "unprotected"},
-        "warnings": [e.about["said"] for e in ran.events if e.kind == "orchestrator" and EXCEEDED in e.about],
+        "warnings": [e.about["text"] for e in ran.events if e.kind == "orchestrator" and EXCEEDED in e.about],
         "recoveries": [{**asdict(each), "latency_s": each.latency_s} for each in recoveries(ran.events)],
-        "verdicts": [{"name": v.name, "holds": v.holds, "said": v.said, "figures": dict(v.figures)} for v in verdicts],
+        "verdicts": [{"name": v.name, "holds": v.holds, "reason": v.reason, "figures": dict(v.figures)} for v in verdicts],
         "log": job.log,
         "out": job.out,
     }
@@ -256,15 +263,15 @@ def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, A
 
 def _proven(job: "Job", ran: "JobRun") -> "list[Verdict]":
     """The second law, checked against the whole trace run as one plan; unknown where that cannot be run."""
-    from holdfast.trial.checkers import uncorrected
-    from holdfast.trial.second_law import not_compared, second_law
+    from holdfast.trial.checkers import uncorrected_epochs
+    from holdfast.trial.second_law import second_law, unknown_second_law
 
     say("comparing the output with the whole trace run as one plan ...")
     try:
         apart = _compared(job, ran)
     except HoldfastError as error:
-        return [not_compared(task.pe, error) for task in ran.tasks if task.kind == "sink"]
-    left = {sink: 0 if job.contract.correction else len(uncorrected(ran.events, sink=sink)) for sink in apart}
+        return [unknown_second_law(task.pe, error) for task in ran.tasks if task.kind == "sink"]
+    left = {sink: 0 if job.contract.correction else len(uncorrected_epochs(ran.events, sink=sink)) for sink in apart}
     return [second_law(sink, difference, left_inexact=left[sink]) for sink, difference in apart.items()]
 
 
@@ -327,4 +334,4 @@ def tell_verdicts(document: dict[str, Any]) -> None:
     """Print the verdicts of a run, a line each."""
     for verdict in document["verdicts"]:
         mark = {True: "holds  ", False: "BROKEN ", None: "unknown"}[verdict["holds"]]
-        click.echo(f"  {mark} {verdict['name']}: {verdict['said']}")
+        click.echo(f"  {mark} {verdict['name']}: {verdict['reason']}")

@@ -34,7 +34,7 @@ class History:
         self._lock = threading.Lock()
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
-    def tell(self, kind: str, about: dict[str, object], *, at_s: float | None = None) -> None:
+    def append(self, kind: str, about: dict[str, object], *, at_s: float | None = None) -> None:
         """Write an event that happened now, or at `at_s`."""
         time_s = round(time.time() if at_s is None else at_s, 4)
         line = json.dumps({"at_s": time_s, "by": self._by, "kind": kind, **about}, default=str)

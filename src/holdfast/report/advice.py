@@ -177,7 +177,7 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
         "killed", "replica", "after (s)", "epochs not exact at first", "quality", "output that it cost (s)", "stated, by injection",
         "holds",
     )  # fmt: skip
-    checks = [(verdict.name, VERDICT_WORDS[verdict.holds], verdict.said) for verdict in verified.verdicts]
+    checks = [(verdict.name, VERDICT_WORDS[verdict.holds], verdict.reason) for verdict in verified.verdicts]
     return [
         heading("Real kills"),
         paragraph(

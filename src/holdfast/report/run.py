@@ -19,7 +19,7 @@ MEANINGS = {
     "nothing duplicated": "no epoch left a sink twice, but for its correction",
     "replicas agree": "no two replicas made different exact rows of one epoch",
     "every tentative result corrected": "what was not exact when it left was replaced by what is",
-    "every fault struck": "every fault of the schedule came about; one that did not has proved nothing",
+    "every fault injected": "every fault of the schedule was injected before the run ended",
     "internal completeness": "PEs had as many of their tuples in time as the strategy promises",
     "second law": "when all is quiet the output is what the whole trace gives as one plan, whatever was killed",
 }
@@ -87,7 +87,7 @@ def _verdicts(found: Sequence[Mapping[str, Any]]) -> list[str]:
     for verdict in found:
         meaning = next((text for start, text in MEANINGS.items() if verdict["name"].startswith(start)), None)
         name = f"{verdict['name']}: {meaning}" if meaning else verdict["name"]
-        rows.append((name, verdict["holds"], verdict["said"]))
+        rows.append((name, verdict["holds"], verdict["reason"]))
     return [paragraph(" ".join(said) or "All of them hold."), verdicts(rows)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holdfast.documents.history import HistoryEvent
-from holdfast.trial.checkers import every_fault_struck
+from holdfast.trial.checkers import every_fault_injected
 
 if TYPE_CHECKING:
     from holdfast.simulate import SimulationOutcome
@@ -18,7 +18,7 @@ def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tupl
     imbalance = float(outcome.imbalance.max())
     ic = outcome.internal_completeness
     faults = [HistoryEvent(event.at_s, "simulation", event.kind, event.about) for event in outcome.injected_faults()]
-    struck = every_fault_struck(faults, scheduled=len(outcome.faults))
+    struck = every_fault_injected(faults, scheduled=len(outcome.faults))
     return [
         ("the books balance", imbalance < 1e-6, f"tuples in differ from tuples out, dropped and queued by {imbalance:.1e} at most"),
         ("nothing was lost", *_lost(outcome)),
@@ -32,7 +32,7 @@ def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tupl
             None if not crashed else crashed == working,
             f"{len(working)} of {len(crashed)} PEs that lost a replica have one that works at the end",
         ),
-        *([(struck.name, struck.holds, struck.said)] if outcome.faults else []),
+        *([(struck.name, struck.holds, struck.reason)] if outcome.faults else []),
     ]
 
 

@@ -270,7 +270,7 @@ class PeHost:
 
     def _emit(self, kind: str, about: dict[str, Any]) -> None:
         with _ignore_full_disk():
-            self._history.tell(kind, about)
+            self._history.append(kind, about)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ class BystanderApp:
             self._begin(cluster)
             yield lambda: self._tend(cluster)
             self._end(cluster)
-            self.errors += mistaken_starts(self._history(cluster))
+            self.errors += find_needless_starts(self._history(cluster))
             self._compare()
         finally:
             for name in NODES:
@@ -130,11 +130,11 @@ class BystanderApp:
             spark.stop()
 
 
-def mistaken_starts(events: Sequence[HistoryEvent]) -> list[str]:
+def find_needless_starts(events: Sequence[HistoryEvent]) -> list[str]:
     """What PE hosts noted and should not have: replicas started anew or twice, and hosts that were themselves, in words.
 
     >>> starts = [HistoryEvent(at_s, "s1", "start", {"replica": "1:vwap/0.0", "incarnation": 1}) for at_s in (1, 2)]
-    >>> mistaken_starts([HistoryEvent(0, "s1", "host", {}), *starts])
+    >>> find_needless_starts([HistoryEvent(0, "s1", "host", {}), *starts])
     ['replica 1:vwap/0.0 was started 2 times in incarnation 1']
     """
     hosts = Counter(event.by for event in events if event.kind == "host")

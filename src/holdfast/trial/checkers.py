@@ -23,7 +23,7 @@ class Verdict:
 
     name: str
     holds: bool | None
-    said: str
+    reason: str
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -39,7 +39,7 @@ def check_run(
     if correction:
         made.append(all_corrected(events, timeline))
     if scheduled:
-        made.append(every_fault_struck(events, scheduled=scheduled))
+        made.append(every_fault_injected(events, scheduled=scheduled))
     return made
 
 
@@ -57,8 +57,8 @@ def nothing_lost(events: Iterable[HistoryEvent], timeline: Timeline, *, sinks: S
     count = sum(map(len, missing.values()))
     if count:
         sink = next(sink for sink in sinks if missing[sink])
-        said = f"{count} epochs never left; sink '{sink}' lacks epoch {missing[sink][0]} first"
-        return Verdict(name, False, said, {"missing": count})
+        reason = f"{count} epochs never left; sink '{sink}' lacks epoch {missing[sink][0]} first"
+        return Verdict(name, False, reason, {"missing": count})
     return Verdict(name, True, f"all {len(wanted)} epochs left every sink", {"epochs": len(wanted)})
 
 
@@ -76,20 +76,22 @@ def all_corrected(events: Sequence[HistoryEvent], timeline: Timeline) -> Verdict
     """Every result that was not exact when it left was corrected later."""
     sinks = sorted({event.about["sink"] for event in events if event.kind in LEFT})
     inexact = {(sink, epoch) for sink in sinks for epoch in _inexact(events, sink)}
-    open_ = [(sink, epoch) for sink in sinks for epoch in uncorrected(events, sink=sink)]
+    open_ = [(sink, epoch) for sink in sinks for epoch in uncorrected_epochs(events, sink=sink)]
     if open_:
         sink, epoch = open_[0]
-        said = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
-        return Verdict("every tentative result corrected", False if timeline.last is not None else None, said, {"open": len(open_)})
-    said = (
+        reason = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
+        return Verdict(
+            "every tentative result corrected", False if timeline.last is not None else None, reason, {"open": len(open_)}
+        )
+    reason = (
         f"{len(inexact)} results were tentative, predicted or absent, and were corrected"
         if inexact
         else "every result was exact at once"
     )
-    return Verdict("every tentative result corrected", True, said, {"inexact": len(inexact)})
+    return Verdict("every tentative result corrected", True, reason, {"inexact": len(inexact)})
 
 
-def uncorrected(events: Sequence[HistoryEvent], *, sink: str) -> list[int]:
+def uncorrected_epochs(events: Sequence[HistoryEvent], *, sink: str) -> list[int]:
     """The epochs that left a sink as anything but exact and were not corrected."""
     return sorted(_inexact(events, sink) - {epoch for epoch, about in _left(events, sink) if about["as"] == "final"})
 
@@ -107,35 +109,33 @@ def no_divergence(events: Iterable[HistoryEvent]) -> Verdict:
     found = [event.about for event in events if event.kind == "divergence"]
     if found:
         first = found[0]
-        said = (
+        reason = (
             f"{len(found)} epochs were made differently by two replicas, first epoch {first['epoch']} of '{first['stream']}' "
             f"at seq {first['seq']}: {first['held_by']} has {first['theirs']}, {first['made_by']} has {first['ours']}"
         )
-        return Verdict("replicas agree", False, said, {"divergences": len(found)})
+        return Verdict("replicas agree", False, reason, {"divergences": len(found)})
     return Verdict("replicas agree", True, "no epoch was made differently by two replicas")
 
 
-def every_fault_struck(events: Sequence[HistoryEvent], *, scheduled: int) -> Verdict:
+def every_fault_injected(events: Sequence[HistoryEvent], *, scheduled: int) -> Verdict:
     """Every fault of the schedule came about before the run's end: one that did not has proved nothing.
 
     Where a fault found its target dead already, or no host has obeyed an order to strike a PE, it cannot be told.
     """
-    name = "every fault struck"
+    name = "every fault injected"
     faults = [event.about for event in events if event.kind == "fault"]
     if len(faults) < scheduled:
-        said = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
-        return Verdict(name, False, said, {"struck": len(faults), "scheduled": scheduled})
+        reason = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
+        return Verdict(name, False, reason, {"injected": len(faults), "scheduled": scheduled})
     obeyed = {event.about["order"] for event in events if event.kind == "struck"}
     missed = [about["what"] for about in faults if about.get("dead") or not obeyed.issuperset(about.get("orders", ()))]
-    figures = {"struck": scheduled - len(missed), "scheduled": scheduled}
+    figures = {"injected": scheduled - len(missed), "scheduled": scheduled}
     if missed:
-        return Verdict(
-            name, None, f"{len(missed)} of {scheduled} faults found nothing alive to strike, first: {missed[0]}", figures
-        )
-    return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
+        return Verdict(name, None, f"{len(missed)} of {scheduled} faults had no live target, first: {missed[0]}", figures)
+    return Verdict(name, True, f"all {scheduled} faults of the schedule were injected", figures)
 
 
-def rows_left(events: Sequence[HistoryEvent], *, sink: str) -> int:
+def count_output_rows(events: Sequence[HistoryEvent], *, sink: str) -> int:
     """How many rows have left a sink, those of an epoch that was corrected as its correction has them."""
     left = sorted(_left(events, sink), key=lambda each: each[1]["as"] == "final")
     return sum({epoch: about["rows"] for epoch, about in left}.values())
@@ -216,7 +216,7 @@ class _Working:
         elif event.kind == "detected":
             for task in about.get("tasks", ()):
                 self.replicas[task] -= {about.get("replica"), about.get("node")}
-        elif event.kind == "orchestrator" and about.get("said") == "idled" and about.get("replica"):
+        elif event.kind == "orchestrator" and about.get("text") == "idled" and about.get("replica"):
             self.replicas[_task_of(about["replica"])].discard(about["replica"])
 
 

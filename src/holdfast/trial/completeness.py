@@ -61,7 +61,7 @@ def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *,
     return Completeness(done / due, unknown) if due else None
 
 
-def never_processed(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) -> float:
+def count_unprocessed_rows(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) -> float:
     """The rows that reached tasks and of which these made nothing, neither in time nor later."""
     made: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
@@ -78,7 +78,7 @@ def never_processed(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) ->
     return lost
 
 
-def completeness_kept(found: Completeness | None, *, promised: float) -> Verdict:
+def check_promised_completeness(found: Completeness | None, *, promised: float) -> Verdict:
     """As much was processed in time as a strategy promises for the failures that it is made for."""
     name = "internal completeness as promised"
     if found is None:

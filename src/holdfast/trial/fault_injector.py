@@ -89,7 +89,7 @@ class FaultInjector:
         for end in [end for end in self._ends if end.at_s <= now_s]:
             self._ends.remove(end)
             end.undo()
-            self._history.tell("mended", {"what": end.what})
+            self._history.append("mended", {"what": end.what})
         for fault in [fault for fault in self._waiting if fault.at_s <= now_s]:
             try:
                 self._strike(fault, now_s)
@@ -119,7 +119,7 @@ class FaultInjector:
             undo = self._on(fault, target)
             if undo is not None and fault.lasts_s is not None:
                 self._ends.append(_End(now_s + fault.lasts_s, said, undo))
-        self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders, "dead": dead})
+        self._history.append("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders, "dead": dead})
 
     def _targets(self, fault: ScheduledFault) -> list[str]:
         if fault.what in ("orchestrator", "disk"):
@@ -239,7 +239,7 @@ def _require_fillable(log: str) -> None:
         )
 
 
-def faults_for(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> list[ScheduledFault]:
+def resolve_faults(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> list[ScheduledFault]:
     """The faults of a schedule, drawn for a job on a cluster. Raises CompoundError for all that cannot be brought about there."""
     pes = [task.name for task in tasks if task.kind == "operators"]
     faults = schedule.drawn(tasks=[task.name for task in tasks], nodes=cluster.names, pes=pes)

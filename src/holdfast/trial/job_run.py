@@ -20,9 +20,9 @@ from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
-from holdfast.trial.fault_injector import FaultInjector, faults_for
+from holdfast.trial.fault_injector import FaultInjector, resolve_faults
 from holdfast.trial.local_cluster import LocalCluster
-from holdfast.trial.run_view import complaints
+from holdfast.trial.run_view import replica_errors
 
 ENDS = ("completed", "canceled", "failed")
 PROBE = "probe"
@@ -72,7 +72,7 @@ def run_job(
     for neither.
     """
     assert job.log is not None
-    faults = faults_for(schedule or Schedule(), layout.tasks, cluster, log=job.log)
+    faults = resolve_faults(schedule or Schedule(), layout.tasks, cluster, log=job.log)
     history = History(cluster.work / "history-run.jsonl", "run")
     client, since_s = cluster.client, time.time()
     number = client.submit(job)
@@ -112,7 +112,7 @@ def _follow(
     story: dict[str, Any] = {}
     while True:
         chaos.check()
-        cluster.revive()
+        cluster.restart_killed()
         try:
             story, nodes = client.job(number), client.nodes()
         except (OrchestratorUnreachable, ClientError) as error:
@@ -180,7 +180,7 @@ class _Movement:
 def _stuck(story: dict[str, Any], how: str) -> str:
     states = {f"{task['task']} {replica['state']}" for task in story["tasks"] for replica in task["replicas"]}
     said = f"job '{story['name']}' {how} (it is {story['state']})"
-    return "; ".join([f"{said}: {', '.join(sorted(states))}", *complaints(story)])
+    return "; ".join([f"{said}: {', '.join(sorted(states))}", *replica_errors(story)])
 
 
 @dataclass
@@ -223,18 +223,18 @@ class _Listener:
                 self._stopping.wait(LOOK_S)
 
     def _note(self, happened: dict[str, Any]) -> None:
-        about = {"said": happened["text"], "what": happened["kind"], "told_s": happened["at_s"]}
+        about = {"text": happened["text"], "what": happened["kind"], "reported_s": happened["at_s"]}
         for name in ("node", "replica", "job"):
             if happened.get(name) is not None:
                 about[name] = happened[name]
         about |= {name: happened["data"][name] for name in ("task", "epochs", EXCEEDED) if name in happened["data"]}
-        self._history.tell("orchestrator", about)
+        self._history.append("orchestrator", about)
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]
-            self._history.tell("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
+            self._history.append("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
         if happened["kind"] == "control" and "problem" in happened["data"]:
             about = {"task": happened["data"]["task"], "why": happened["data"]["problem"]}
-            self._history.tell("unprotected", about, at_s=happened["at_s"])
+            self._history.append("unprotected", about, at_s=happened["at_s"])
         for stream, epoch, closed_s in happened["data"].get(ABSENT, ()):
             self._note_absent(happened, stream, epoch, closed_s)
 
@@ -242,10 +242,10 @@ class _Listener:
         """A commit as producers tell of theirs: what is absent, the orchestrator has committed."""
         number = int(happened["data"]["task"].rpartition("/")[2])
         made = {"stream": stream, "task": number, "epoch": epoch, "as": "first", "quality": Quality.ABSENT.value, "rows": 0}
-        self._history.tell("commit", {**made, "closed_s": closed_s, "producer": PRODUCER}, at_s=happened["at_s"])
+        self._history.append("commit", {**made, "closed_s": closed_s, "producer": PRODUCER}, at_s=happened["at_s"])
 
 
-def new_folder(work: Path) -> Path:
+def create_run_folder(work: Path) -> Path:
     """A run's folder, new or empty; raises HoldfastError where another run has been."""
     if work.exists() and any(work.iterdir()):
         raise HoldfastError(f"'{work}' is not empty; give another --work, or remove what an earlier run left there")
@@ -265,7 +265,7 @@ def require_nodes(layout: Layout, nodes: int) -> None:
         raise HoldfastError(f"the strategy is for {len(names)} nodes ({', '.join(names)}), and --nodes is {nodes}; give more nodes")
 
 
-def require_fed(job: Job) -> None:
+def require_source_data(job: Job) -> None:
     """Raise HoldfastError where a source has neither a trace to read nor a reader, or the trace's columns cannot be mapped."""
     assert job.application is not None
     sources = load_app(job.application).graph().sources
@@ -278,7 +278,7 @@ def require_fed(job: Job) -> None:
         raise HoldfastError(f"{'; '.join(bare)}; give a --trace to replay, or the source its reader (reader=...)")
 
 
-def require_new(job: Job, layout: Layout) -> None:
+def require_unused_log_and_output(job: Job, layout: Layout) -> None:
     """Raise HoldfastError where a job's log or output has been written to before: what this run's history does not tell of cannot
     be judged by it."""
     assert job.log is not None and job.out is not None

@@ -91,7 +91,7 @@ class LocalCluster(ProcessCluster):
             self.kill(name)
         kill_hosts(self.node_work(name))
 
-    def revive(self) -> None:
+    def restart_killed(self) -> None:
         """Start again what somebody else has killed; what was killed here stays dead until it is started here."""
         for name, process in list(self._processes.items()):
             ended = process.poll() is not None and self._processes.get(name) is process
@@ -125,8 +125,10 @@ class LocalCluster(ProcessCluster):
                 if status.get("ready"):
                     waiting.remove(name)
                 elif not self.runs(name):
-                    raise HoldfastError(f"node '{name}' ended before it was ready; {self.said(name)}")
+                    raise HoldfastError(f"node '{name}' ended before it was ready; {self.last_log_lines(name)}")
             if waiting and time.monotonic() > ends:
                 log = self.node_work(waiting[0]) / "host.log"
-                raise HoldfastError(f"node '{waiting[0]}' was not ready after {START_S:g} s; see {log}; {self.said(waiting[0])}")
+                raise HoldfastError(
+                    f"node '{waiting[0]}' was not ready after {START_S:g} s; see {log}; {self.last_log_lines(waiting[0])}"
+                )
             time.sleep(0.05)

@@ -124,9 +124,9 @@ class ProcessCluster:
             except OrchestratorUnreachable:
                 pass
             if (code := self._code()) is not None:
-                raise HoldfastError(f"the orchestrator ended with {code}; {self.said('orchestrator')}")
+                raise HoldfastError(f"the orchestrator ended with {code}; {self.last_log_lines('orchestrator')}")
             if time.monotonic() > ends:
-                raise HoldfastError(f"not within {limit_s:g} s: {what or condition}; {self.said('orchestrator')}")
+                raise HoldfastError(f"not within {limit_s:g} s: {what or condition}; {self.last_log_lines('orchestrator')}")
             time.sleep(POLL_S)
 
     def wait_for_nodes(self, count: int, *, limit_s: float = 120.0) -> None:
@@ -144,7 +144,7 @@ class ProcessCluster:
                     found[key, int(incarnation)] += 1
         return found
 
-    def said(self, name: str) -> str:
+    def last_log_lines(self, name: str) -> str:
         """The last lines of a process's log."""
         path = self.work / f"{name}.log"
         lines = path.read_text(errors="replace").splitlines()[-8:] if path.exists() else []

@@ -153,9 +153,9 @@ def placements(events: Iterable[HistoryEvent]) -> list[Placement]:
             task, number = _task_and_number(about["replica"])
             current[about["replica"]] = Placement(task, number, about["node"], event.at_s)
         elif event.kind == "orchestrator" and about["what"] == "replica" and about.get("replica") in current:
-            placement, state = current[about["replica"]], about["said"].partition(":")[0]
+            placement, state = current[about["replica"]], about["text"].partition(":")[0]
             if state in _ENDED and placement.to_s is None and placement.node == about.get("node"):
-                current[about["replica"]] = replace(placement, to_s=about["told_s"])
+                current[about["replica"]] = replace(placement, to_s=about["reported_s"])
     return sorted([*past, *current.values()], key=lambda placement: (placement.task, placement.replica, placement.from_s))
 
 
@@ -206,7 +206,7 @@ def _decisions(events: Iterable[HistoryEvent]) -> Iterator[Decision]:
             yield Decision(event.at_s, event.at_s, f"not protected by prediction: {about['why']}", (about["task"],))
         if event.kind != "orchestrator":
             continue
-        at_s, text = about["told_s"], str(about["said"])
+        at_s, text = about["reported_s"], str(about["text"])
         replica = ("{} replica {}".format(*_task_and_number(about["replica"])),) if about.get("replica") else ()
         if about["what"] == "decision":
             if "epochs" in about:

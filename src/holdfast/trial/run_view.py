@@ -48,7 +48,7 @@ class View:
 
     def show(self, story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
         if self._live is not None:
-            said = [Text(each, style="yellow") for each in complaints(story)]
+            said = [Text(each, style="yellow") for each in replica_errors(story)]
             self._live.update(Group(tasks_table(story, timeline), self._nodes_table(nodes), *said))
         elif time.monotonic() - self._said >= self.EVERY_S:
             self._said = time.monotonic()
@@ -106,10 +106,10 @@ def one_line(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timel
         at, quality = _epoch(status.get("live"), timeline), status.get("quality") or "-"
         said.append(f"{sink['task']} at {at} ({quality}, {_number(status.get('latency_s'), 's')} after its close)")
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
-    return "; ".join([", ".join([*said, *([f"lost: {' '.join(lost)}"] if lost else [])]), *complaints(story)])
+    return "; ".join([", ".join([*said, *([f"lost: {' '.join(lost)}"] if lost else [])]), *replica_errors(story)])
 
 
-def complaints(story: dict[str, Any]) -> list[str]:
+def replica_errors(story: dict[str, Any]) -> list[str]:
     """What is in the way of replicas that live, such as a full log, and why those that failed did: each once, with who says so."""
     by: dict[str, list[str]] = {}
     for task in story["tasks"]:

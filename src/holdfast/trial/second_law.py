@@ -49,7 +49,7 @@ def second_law(sink: str, difference: Difference | None, *, left_inexact: int = 
     return Verdict(name, False, said)
 
 
-def not_compared(sink: str, why: Exception) -> Verdict:
+def unknown_second_law(sink: str, why: Exception) -> Verdict:
     """That the law could not be checked at a sink: the trace may be gone, say. All else that is known of the run stands."""
     return Verdict(f"second law at '{sink}'", None, f"the whole trace could not be run as one plan: {why}")
 

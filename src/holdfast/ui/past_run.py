@@ -113,10 +113,10 @@ def _told(event: HistoryEvent) -> dict[str, Any] | None:
     blank: dict[str, Any] = {"at_s": event.at_s, "job": None, "node": None, "replica": None, "data": {}}
     match event.kind:
         case "orchestrator":
-            state = str(about["said"]).partition(":")[0]
+            state = str(about["text"]).partition(":")[0]
             data = {"state": state} if about["what"] == "replica" and state in STATES else {}
             who = {name: about.get(name) for name in ("job", "node", "replica")}
-            return {**blank, **who, "at_s": about["told_s"], "kind": about["what"], "text": about["said"], "data": data}
+            return {**blank, **who, "at_s": about["reported_s"], "kind": about["what"], "text": about["text"], "data": data}
         case "fault":
             return {**blank, "kind": "fault", "text": about["what"], "data": {"tasks": about.get("tasks", [])}}
         case "mended":

@@ -47,7 +47,7 @@ def test_control_plane_heals_when_killed_around_transitions(tmp_path):
         *random.Random(5).sample(every, 3),
     ]
     verdicts = list(Campaign(tmp_path).run(tests))
-    assert [(verdict.test.name, verdict.struck, verdict.errors) for verdict in verdicts] == [
+    assert [(verdict.test.name, verdict.injected, verdict.errors) for verdict in verdicts] == [
         (test.name, True, ()) for test in tests
     ]
 
@@ -93,7 +93,7 @@ def test_writes_wait_for_a_full_disk(quick):
         process.rlimit(psutil.RLIMIT_FSIZE, before)
         submitting.join(60)
     quick.client.wait_for(taken[0], ("running",), limit_s=60)
-    assert "answers again" in quick.said("orchestrator")
+    assert "answers again" in quick.last_log_lines("orchestrator")
     assert set(quick.starts().values()) == {1}
 
 
@@ -108,7 +108,7 @@ def test_replaced_orchestrator_ends_when_it_wakes(tmp_path):
         os.kill(old.pid("orchestrator"), signal.SIGCONT)
         new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
         assert old.exit_code("orchestrator") == 2
-        assert "another orchestrator has taken over (term 2, this one has 1)" in old.said("orchestrator")
+        assert "another orchestrator has taken over (term 2, this one has 1)" in old.last_log_lines("orchestrator")
 
 
 def serve(*words: object) -> subprocess.CompletedProcess[str]:

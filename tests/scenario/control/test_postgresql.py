@@ -128,7 +128,7 @@ def test_later_orchestrator_replaces_the_earlier_one(server, tmp_path):
             new.start_orchestrator()
             assert new.client.status()["term"] == 2
             new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
-            assert "another orchestrator has taken over" in old.said("orchestrator")
+            assert "another orchestrator has taken over" in old.last_log_lines("orchestrator")
 
 
 def test_simultaneous_first_starts_get_different_terms(server):

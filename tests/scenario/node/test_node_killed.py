@@ -103,7 +103,7 @@ def test_hung_host_is_killed_and_its_replicas_continue(cluster):
         what="replicas of n1 started anew",
     )
     cluster.wait_until(lambda: living_host(cluster.node_work("n1")) not in (None, stopped), limit_s=LIMIT_S, what="another host")
-    assert "s and was killed; starting it again" in cluster.said("n1")
+    assert "s and was killed; starting it again" in cluster.last_log_lines("n1")
     assert once(cluster)
     cluster.kill("n1")
     cluster.start_node("n1")

@@ -70,7 +70,7 @@ def wait_until(condition, process):
 
 
 WHOLE = {
-    "every fault struck": True,
+    "every fault injected": True,
     "nothing lost": True,
     "nothing duplicated": True,
     "replicas agree": True,
@@ -149,7 +149,7 @@ def test_input_of_stalled_pe_is_rerouted_until_it_is_back(tmp_path):
     assert "racks/0.1" in producers, "no record was committed while the primary was stalled"
     assert set(producers[producers.index("racks/0.1") :]) == {"racks/0.1"}  # the primary may finish what it had begun
     assert commits[-1].about["producer"].startswith("racks/0.0 on ")
-    texts = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    texts = [event.about["text"] for event in events if event.kind == "orchestrator"]
     assert any(text.startswith("racks/0 is late by ") and "its input is re-routed to " in text for text in texts)
     assert any(text.startswith("racks/0 is back on ") for text in texts)
 
@@ -162,5 +162,5 @@ def test_pe_that_stalls_too_long_is_restarted_on_the_only_node(tmp_path):
     )
     commits = [event.about for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
     assert any(about["quality"] == "predicted" for about in commits)
-    texts = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    texts = [event.about["text"] for event in events if event.kind == "orchestrator"]
     assert any("was predicted for as long as its contract allows" in text for text in texts), texts

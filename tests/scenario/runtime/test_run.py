@@ -125,7 +125,7 @@ STORE_OPTIONS = ["--log", "s3://logs/log", "--out", "s3://logs/out"]
 def require_second_law(document, process, *, faults):
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     verdicts = {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
-    assert verdicts.pop("every fault struck") is not False  # the chosen target may be dead already
+    assert verdicts.pop("every fault injected") is not False  # the chosen target may be dead already
     assert verdicts == LAW, document["verdicts"]
     assert len(document["faults"]) == faults
     assert process.returncode == 0
@@ -142,7 +142,7 @@ def test_second_law_holds_after_random_kills(tmp_path):
     require_no_processes(tmp_path)
     assert f"report: {document['report']}" in process.stderr
     report = Path(document["report"]).read_text()
-    assert "crash orchestrator" in report and document["verdicts"][0]["said"] in report
+    assert "crash orchestrator" in report and document["verdicts"][0]["reason"] in report
 
 
 def test_second_law_holds_with_the_log_on_an_object_store(tmp_path):
@@ -247,7 +247,7 @@ def test_plan_follows_the_rates_despite_an_orchestrator_crash(tmp_path):
     document, process = run(tmp_path, faults=faults, options=options)
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
-    texts = [event.about["said"] for event in read_history(tmp_path / "run") if event.kind == "orchestrator"]
+    texts = [event.about["text"] for event in read_history(tmp_path / "run") if event.kind == "orchestrator"]
     (moved,) = [text for text in texts if text.startswith("the plan follows the rates")]
     assert "starts bargain_index/0, stops aggregator/0" in moved
 

@@ -14,7 +14,7 @@ from holdfast.documents.job import Feed, Job, Layout, Reading, Task
 from holdfast.engine.row_comparison import Difference
 from holdfast.errors import DocumentError, HoldfastError, TraceError
 from holdfast.log.timeline import Timeline
-from holdfast.trial.checkers import uncorrected
+from holdfast.trial.checkers import uncorrected_epochs
 from holdfast.trial.job_run import JobRun, require_nodes
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.second_law import second_law
@@ -74,10 +74,10 @@ def test_rows_are_told_of_a_job_without_an_end_too(shop, monkeypatch):
 
 
 def test_rates_that_a_strategy_was_not_made_for_are_told_in_the_end(shop, monkeypatch):
-    about = {"said": "no configuration of the strategy dominates the measured rates", "exceeded": {"orders": 5.0}}
+    about = {"text": "no configuration of the strategy dominates the measured rates", "exceeded": {"orders": 5.0}}
     found = document(shop, output(1), HistoryEvent(1.5, "run", "orchestrator", about), output(2), *COMMITS)
     monkeypatch.setattr(command, "run_in", told(found))
-    assert f"\n  warning: {about['said']}\n" in CliRunner().invoke(command.run, [str(shop)]).output
+    assert f"\n  warning: {about['text']}\n" in CliRunner().invoke(command.run, [str(shop)]).output
 
 
 def test_a_run_that_never_began_is_told_without_figures(shop, monkeypatch):
@@ -219,7 +219,7 @@ def test_the_second_law_is_broken_by_a_difference_unless_results_were_left_inexa
     assert second_law("out", DIFFERENCE).holds is False
     unknown = second_law("out", DIFFERENCE, left_inexact=2)
     assert unknown.holds is None
-    assert unknown.said.startswith("2 inexact results were left as they are, by contract; 'out' differs at seq 7: in one plan")
+    assert unknown.reason.startswith("2 inexact results were left as they are, by contract; 'out' differs at seq 7: in one plan")
 
 
 def test_a_run_whose_trace_is_gone_in_the_end_is_told_with_all_else_that_is_known_of_it(shop, monkeypatch):
@@ -228,7 +228,7 @@ def test_a_run_whose_trace_is_gone_in_the_end_is_told_with_all_else_that_is_know
 
     monkeypatch.setattr(command, "_compared", gone)
     found = document(shop, output(1), output(2), verify=True, feed=Feed(trace="orders.parquet"))
-    by_name = {verdict["name"]: (verdict["holds"], verdict["said"]) for verdict in found["verdicts"]}
+    by_name = {verdict["name"]: (verdict["holds"], verdict["reason"]) for verdict in found["verdicts"]}
     assert by_name["nothing lost"][0] is True
     holds, said = by_name["second law at 'out'"]
     assert holds is None
@@ -237,8 +237,8 @@ def test_a_run_whose_trace_is_gone_in_the_end_is_told_with_all_else_that_is_know
 
 def test_uncorrected_are_inexact_results_without_a_final_one():
     events = [output(1, quality="tentative"), output(2, quality="absent"), output(3), output(1, "final")]
-    assert uncorrected(events, sink="out") == [2]
-    assert uncorrected(events, sink="other") == []
+    assert uncorrected_epochs(events, sink="out") == [2]
+    assert uncorrected_epochs(events, sink="other") == []
 
 
 def test_a_demo_whose_run_failed_says_why(monkeypatch):
@@ -263,7 +263,7 @@ def test_a_demo_that_cannot_be_shown_is_refused_before_anything_takes_time(monke
 
 def test_a_demo_that_is_kept_says_how_to_look_at_it_again(monkeypatch, tmp_path):
     operators = ("market", "trade_quote", "trade_filter", "quote_filter", "aggregator", "vwap", "bargain_index")
-    corrected = {"name": "every tentative result corrected", "holds": True, "said": "2 corrected", "figures": {"inexact": 2}}
+    corrected = {"name": "every tentative result corrected", "holds": True, "reason": "2 corrected", "figures": {"inexact": 2}}
     ran = {"state": "completed", "reason": "", "verdicts": [corrected], "faults": [], "gap_s": {"bargains": 1.5}, "epochs": 20,
            "rows": {"bargains": 7}, "recoveries": [], "report": "run.html"}  # fmt: skip
     monkeypatch.setattr(demonstration, "PAST_S", 20)
@@ -278,5 +278,5 @@ def test_a_demo_that_is_kept_says_how_to_look_at_it_again(monkeypatch, tmp_path)
 
 def test_a_demo_that_broke_a_verdict_names_it_and_one_that_is_unknown_breaks_nothing():
     with pytest.raises(HoldfastError, match="the run ended as completed; 3 epochs never left; please report it"):
-        check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": False, "said": "3 epochs never left"}]})
-    check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": None, "said": "cannot be told"}]})
+        check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": False, "reason": "3 epochs never left"}]})
+    check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": None, "reason": "cannot be told"}]})

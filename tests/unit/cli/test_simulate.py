@@ -79,12 +79,12 @@ def test_faults_have_the_verdict_of_a_real_run(documents):
 
     def judge(*at_s: float) -> tuple[bool | None, str]:
         path.write_text(json.dumps({"faults": [{"at_s": time_s, **crash} for time_s in at_s]}))
-        (verdict,) = [v for v in json.loads(called(*words).stdout)["verdicts"] if v["name"] == "every fault struck"]
+        (verdict,) = [v for v in json.loads(called(*words).stdout)["verdicts"] if v["name"] == "every fault injected"]
         return verdict["holds"], verdict["found"]
 
-    assert judge(10) == (True, "all 1 faults of the schedule came about")
+    assert judge(10) == (True, "all 1 faults of the schedule were injected")
     assert judge(10, 600) == (False, "1 of 2 faults were due after the run's end; schedule them earlier")
-    assert judge(10, 12) == (None, "1 of 2 faults found nothing alive to strike, first: crash pe pe1.0")
+    assert judge(10, 12) == (None, "1 of 2 faults had no live target, first: crash pe pe1.0")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from holdfast.documents.job import Job, Reading, Task
 from holdfast.log.timeline import Timeline
 from holdfast.report.run import MEANINGS, run_page
 from holdfast.trial.checkers import check_run
-from holdfast.trial.completeness import completeness_kept
+from holdfast.trial.completeness import check_promised_completeness
 from holdfast.trial.job_run import JobRun
 
 TIMELINE = Timeline(first=1, last=6, epoch_s=1.0, opened_s=100.0)
@@ -34,9 +34,9 @@ DOCUMENT = {
     "faults": [],
     "recoveries": [],
     "verdicts": [
-        {"name": "nothing lost", "holds": True, "said": "all 6 epochs left every sink", "figures": {}},
-        {"name": "second law at 'out'", "holds": False, "said": "'out' differs at seq 7: <a> & <b>", "figures": {}},
-        {"name": "of another kind", "holds": None, "said": "nobody knows", "figures": {}},
+        {"name": "nothing lost", "holds": True, "reason": "all 6 epochs left every sink", "figures": {}},
+        {"name": "second law at 'out'", "holds": False, "reason": "'out' differs at seq 7: <a> & <b>", "figures": {}},
+        {"name": "of another kind", "holds": None, "reason": "nobody knows", "figures": {}},
     ],
     "log": "/runs/log",
     "out": "s3://bucket/out",
@@ -44,7 +44,7 @@ DOCUMENT = {
 
 
 def said(at_s, what, text, **who):
-    return HistoryEvent(at_s, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
+    return HistoryEvent(at_s, "run", "orchestrator", {"what": what, "text": text, "reported_s": at_s, **who})
 
 
 def history():
@@ -95,7 +95,7 @@ def test_verdicts_come_first_with_what_they_mean(text):
 
 def test_every_verdict_of_a_history_is_told_with_what_it_means():
     events = sorted(history(), key=lambda event: event.at_s)
-    found = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), completeness_kept(None, promised=0.5)]
+    found = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), check_promised_completeness(None, promised=0.5)]
     for verdict in found:
         assert any(verdict.name.startswith(start) for start in MEANINGS), verdict.name
 
@@ -159,7 +159,7 @@ def test_the_page_takes_what_the_command_says_of_a_run():
     document = _document(job, ran, {"verify": False})
     text = run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline)
     assert "Completed after 12 s" in text and "internal completeness" in text
-    assert all(verdict["said"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
+    assert all(verdict["reason"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
 
 
 def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():

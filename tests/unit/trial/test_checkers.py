@@ -22,7 +22,7 @@ def test_a_run_whose_every_epoch_left_once_and_was_corrected_is_good():
 
 def test_an_epoch_that_never_left_is_lost_and_named():
     verdicts = check_run(GOOD[:2] + GOOD[3:], TIMELINE, sinks=["s"])
-    assert next(v.said for v in verdicts if v.name == "nothing lost") == "1 epochs never left; sink 's' lacks epoch 3 first"
+    assert next(v.reason for v in verdicts if v.name == "nothing lost") == "1 epochs never left; sink 's' lacks epoch 3 first"
 
 
 def test_an_epoch_that_left_twice_is_a_duplicate():
@@ -38,7 +38,7 @@ def test_a_divergence_names_both_producers():
     verdict = next(
         v for v in check_run([*GOOD, HistoryEvent(9, "y", "divergence", about)], TIMELINE, sinks=["s"]) if v.holds is False
     )
-    assert "a/0.0 on x has 1, a/0.1 on y has 2" in verdict.said
+    assert "a/0.0 on x has 1, a/0.1 on y has 2" in verdict.reason
 
 
 def test_what_an_endless_job_has_lost_is_unknown():
@@ -48,21 +48,21 @@ def test_what_an_endless_job_has_lost_is_unknown():
 
 def struck(events, scheduled):
     verdicts = check_run([*GOOD, *events], TIMELINE, sinks=["s"], scheduled=scheduled)
-    return next((v.holds, v.said) for v in verdicts if v.name == "every fault struck")
+    return next((v.holds, v.reason) for v in verdicts if v.name == "every fault injected")
 
 
 def test_faults_that_were_due_after_the_end_are_told():
     fault = HistoryEvent(1.5, "run", "fault", {"what": "crash node n2", "tasks": ["a/0"], "orders": []})
     assert struck([fault], 1)[0] is True
     assert struck([fault], 3) == (False, "2 of 3 faults were due after the run's end; schedule them earlier")
-    assert "every fault struck" not in holds(GOOD)
+    assert "every fault injected" not in holds(GOOD)
 
 
 def test_a_fault_that_no_replica_obeyed_leaves_unknown_whether_it_struck():
     fault = HistoryEvent(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
     obeyed = [HistoryEvent(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
     assert struck([fault, *obeyed], 1)[0] is True
-    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults found nothing alive to strike, first: crash pe a/0 b/0")
+    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults had no live target, first: crash pe a/0 b/0")
 
 
 def test_a_fault_whose_target_was_dead_already_leaves_it_unknown_too():
@@ -70,7 +70,7 @@ def test_a_fault_whose_target_was_dead_already_leaves_it_unknown_too():
         HistoryEvent(at, "run", "fault", {"what": "crash node n2", "tasks": [], "dead": dead})
         for at, dead in ((1, []), (2, ["n2"]))
     ]
-    assert struck(faults, 2) == (None, "1 of 2 faults found nothing alive to strike, first: crash node n2")
+    assert struck(faults, 2) == (None, "1 of 2 faults had no live target, first: crash node n2")
 
 
 def test_the_gap_is_the_longest_silence_between_first_outputs():
@@ -112,7 +112,7 @@ def test_a_task_whose_other_replica_went_on_has_no_recovery():
     ]
     assert recoveries([*calm, *one_died]) == []
     assert recoveries([*calm, *one_died, *both_died]) == [Recovery("a/0", 50.0, 52.6, 53.5, 54.5)]
-    idled = HistoryEvent(9.0, "run", "orchestrator", {"what": "replica", "said": "idled", "replica": "1:a/0.1"})
+    idled = HistoryEvent(9.0, "run", "orchestrator", {"what": "replica", "text": "idled", "replica": "1:a/0.1"})
     assert recoveries([*calm, idled, *one_died]) == [Recovery("a/0", 10.0, 12.5, 13.5, 14.5)]
 
 
@@ -130,7 +130,7 @@ def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
 
 def told(folder, by, kind, about):
     history = History(folder / by / "history-1.jsonl", by)
-    history.tell(kind, about)
+    history.append(kind, about)
     history.close()
 
 

@@ -3,7 +3,7 @@
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Reading, Task
 from holdfast.log.timeline import Timeline
-from holdfast.trial.completeness import Completeness, completeness_kept, internal_completeness, never_processed
+from holdfast.trial.completeness import Completeness, check_promised_completeness, count_unprocessed_rows, internal_completeness
 
 TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
 
@@ -74,27 +74,27 @@ def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
 
 
 def test_rows_are_never_processed_where_their_task_made_nothing_of_them_then_or_later():
-    assert never_processed(chain(), tasks=CHAIN) == 0
+    assert count_unprocessed_rows(chain(), tasks=CHAIN) == 0
     lacks = without(chain(), "b", 2)
-    assert never_processed(lacks, tasks=CHAIN) == 4
-    assert never_processed([*lacks, commit("b", 2, 1, quality="absent")], tasks=CHAIN) == 4
-    assert never_processed([*lacks, commit("b", 2, 1, "final")], tasks=CHAIN) == 0
+    assert count_unprocessed_rows(lacks, tasks=CHAIN) == 4
+    assert count_unprocessed_rows([*lacks, commit("b", 2, 1, quality="absent")], tasks=CHAIN) == 4
+    assert count_unprocessed_rows([*lacks, commit("b", 2, 1, "final")], tasks=CHAIN) == 0
     halves = tuple(
         Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
         for n in range(2)
     )
     events = [commit("s", 1, 10), commit("a", 1, 2, task=0)]
-    assert never_processed(events, tasks=(SOURCE, *halves)) == 5
+    assert count_unprocessed_rows(events, tasks=(SOURCE, *halves)) == 5
 
 
 def test_completeness_is_held_against_what_was_promised():
-    assert completeness_kept(Completeness(0.8, 0), promised=0.8).holds is True
-    assert completeness_kept(Completeness(0.7, 0), promised=0.8).holds is False
-    assert completeness_kept(Completeness(0.7, 3), promised=0.8).holds is False
-    unsure = completeness_kept(Completeness(0.9, 3), promised=0.8)
+    assert check_promised_completeness(Completeness(0.8, 0), promised=0.8).holds is True
+    assert check_promised_completeness(Completeness(0.7, 0), promised=0.8).holds is False
+    assert check_promised_completeness(Completeness(0.7, 3), promised=0.8).holds is False
+    unsure = check_promised_completeness(Completeness(0.9, 3), promised=0.8)
     assert unsure.holds is None
-    assert unsure.said == "measured at most 0.9000 (of 3 epochs of tasks the history does not tell), promised 0.8000"
-    assert completeness_kept(None, promised=0.8).holds is None
+    assert unsure.reason == "measured at most 0.9000 (of 3 epochs of tasks the history does not tell), promised 0.8000"
+    assert check_promised_completeness(None, promised=0.8).holds is None
 
 
 def test_epochs_of_which_nothing_was_told_leave_completeness_unknown():

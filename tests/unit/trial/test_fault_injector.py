@@ -23,7 +23,7 @@ from holdfast.job_layout import layout_of
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.protocol.messages import AssignedReplica, HostStatus
 from holdfast.runtime.pe_host import ORDER_VALID_S, PeHost
-from holdfast.trial.fault_injector import FaultInjector, faults_for
+from holdfast.trial.fault_injector import FaultInjector, resolve_faults
 
 LIMIT_S = 20.0
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ class Cluster:
         self.running = {"orchestrator", *self.names}
         self.done, self.told = [], []
 
-    def tell(self, kind, about):
+    def append(self, kind, about):
         self.told.append((kind, about))
 
     def runs(self, name):
@@ -306,7 +306,7 @@ def test_a_host_beats_on_after_a_full_disk(tmp_path, monkeypatch):
 
 def check(cluster, *faults, log="log", **more):
     schedule = Schedule(faults=tuple(ScheduledFault(**fault) for fault in faults), **more)
-    return faults_for(schedule, [Task(pe="vwap")], cluster, log=log)
+    return resolve_faults(schedule, [Task(pe="vwap")], cluster, log=log)
 
 
 def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
@@ -347,9 +347,9 @@ def test_the_guides_schedule_can_be_brought_about_on_an_ordinary_disk(tmp_path, 
     of_size(monkeypatch, 2 << 40)
     guide = (ROOT / "docs" / "run.md").read_text().partition("## Fault schedules\n")[2]
     sample = tmp_path / "faults.yaml"
-    sample.write_text(dedent(guide.partition("\n\nRandom faults")[0].strip("\n")))
+    sample.write_text(dedent(guide.partition("\n\nThe seed determines")[0].strip("\n")))
     job = Job(job="j", application=str(ROOT / "examples" / "bargain_discovery.py"), log="log")
-    faults = faults_for(read_document(sample, Schedule), layout_of(job).tasks, Cluster(tmp_path), log=str(tmp_path))
+    faults = resolve_faults(read_document(sample, Schedule), layout_of(job).tasks, Cluster(tmp_path), log=str(tmp_path))
     assert len(faults) == 10
 
 

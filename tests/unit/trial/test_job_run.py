@@ -30,7 +30,7 @@ class Cluster:
     def __init__(self, client):
         self.client = client
 
-    def revive(self):
+    def restart_killed(self):
         pass
 
 

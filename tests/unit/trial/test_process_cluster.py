@@ -86,12 +86,12 @@ def test_what_somebody_else_killed_is_started_again_and_what_was_killed_here_is_
         psutil.Process(struck).kill()
         cluster.kill("n2")
         wait_until(lambda: not cluster.runs("n1"))
-        cluster.revive()
+        cluster.restart_killed()
         assert cluster.pid("n1") != struck
         assert not cluster.runs("n2")
         psutil.Process(cluster.pid("n1")).kill()
         wait_until(lambda: not cluster.runs("n1"))
-        cluster.revive()
+        cluster.restart_killed()
         assert not cluster.runs("n1"), "what ends at once is not started without end"
 
 

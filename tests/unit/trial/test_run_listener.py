@@ -69,7 +69,7 @@ def test_events_of_earlier_jobs_and_times_are_not_a_runs_history(tmp_path):
     ]
     told = heard(tmp_path, events)
     assert [
-        (each["kind"], each.get("replica") or each["said"]) for each in (event.get("about", event) | event for event in told)
+        (each["kind"], each.get("replica") or each["text"]) for each in (event.get("about", event) | event for event in told)
     ] == [
         ("orchestrator", "2:vwap/0.0"),
         ("detected", "2:vwap/0.0"),

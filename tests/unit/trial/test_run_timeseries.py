@@ -27,7 +27,7 @@ def commit(at_s, stream, epoch, task=0, kind="first", quality="exact", producer=
 
 
 def orchestrator_event(at_s, what, text, **who):
-    return HistoryEvent(at_s + 0.05, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
+    return HistoryEvent(at_s + 0.05, "run", "orchestrator", {"what": what, "text": text, "reported_s": at_s, **who})
 
 
 def test_output_is_counted_by_interval_and_kind():

@@ -35,7 +35,7 @@ def write_run(folder: Path) -> Path:
     history = History(folder / "history-run.jsonl", "run")
     for at_s, kind, about in sorted(_events(), key=lambda event: event[0]):
         with mock.patch("time.time", return_value=BEGAN_S + at_s):  # the writer reads the clock; the run is long over
-            history.tell(kind, about)
+            history.append(kind, about)
     history.close()
     return folder
 
@@ -81,7 +81,7 @@ def _events():
 
 
 def _said(what: str, text: str, at_s: float, **who: object) -> dict[str, object]:
-    return {"said": text, "what": what, "told_s": BEGAN_S + at_s, "job": 7, **who}
+    return {"text": text, "what": what, "reported_s": BEGAN_S + at_s, "job": 7, **who}
 
 
 def _commit(stream: str, epoch: int, kind: str, quality: str, closed_s: float) -> dict[str, object]:

@@ -144,9 +144,9 @@ def measure(way: str, job_run: JobRun, load: Load, cpu: dict[str, list[tuple[flo
     for event in outputs:
         out[int(event.at_s - opened)] += event.about["rows"]
     decisions = [
-        (e.at_s - opened, e.about["said"])
+        (e.at_s - opened, e.about["text"])
         for e in job_run.events
-        if e.kind == "orchestrator" and "input configuration is now" in e.about["said"]
+        if e.kind == "orchestrator" and "input configuration is now" in e.about["text"]
     ]
     latencies = {e.about["epoch"] - job_run.timeline.first: e.about["latency_s"] for e in outputs}
     tuples_in = [*load.rates, *[0] * (seconds - len(load.rates))]

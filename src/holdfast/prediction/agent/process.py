@@ -114,10 +114,10 @@ class AgentProcess:
                 mark_ready(store, name)
                 self._ready = True
             return None
-        outbox = OutputWriter(store, task.task, f"{name} on {self._node}", timeline, self._history.tell)
+        outbox = OutputWriter(store, task.task, f"{name} on {self._node}", timeline, self._history.append)
         keys = settings.get("keys", {})
         agent = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, trainer=trainer)
-        self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})
+        self._history.append("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})
         return agent
 
     def _apply_orders(self, agent: PredictionAgent, assigned: AssignedAgent) -> None:
@@ -127,7 +127,7 @@ class AgentProcess:
             epoch_s = agent.timeline.epoch_s / agent.timeline.speed
             agent.change(check_orders(assigned.orders, agent.given, epoch_s=epoch_s).applied_to(agent.given))
             self._refused = None
-            self._history.tell("agent", {"task": agent.task.name, "what": "changed", "orders": assigned.orders})
+            self._history.append("agent", {"task": agent.task.name, "what": "changed", "orders": assigned.orders})
         except HoldfastError as error:
             self._refused = str(error)
 

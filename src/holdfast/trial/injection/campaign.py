@@ -12,8 +12,8 @@ from pathlib import Path
 
 from holdfast.control.faults.injection_tests import InjectionTest
 from holdfast.node.pe_hosts import living_host
-from holdfast.trial.injection.injection_trial import LIMIT_S, NODES, InjectionTrial, Verdict
-from holdfast.trial.injection.transition_scenarios import script_for
+from holdfast.trial.injection.injection_trial import LIMIT_S, NODES, InjectionTrial, InjectionVerdict
+from holdfast.trial.injection.transition_scenarios import scenario_for
 from holdfast.trial.process_cluster import ProcessCluster
 
 HOLDS_S = (2.0, 5.0, 15.0)
@@ -30,7 +30,7 @@ class Campaign:
     serve_options: Sequence[str] = ("--recovery-wait", "15", "--capacity-wait", "15")
     _number: int = field(default=0, init=False)
 
-    def run(self, tests: Sequence[InjectionTest]) -> Iterator[Verdict]:
+    def run(self, tests: Sequence[InjectionTest]) -> Iterator[InjectionVerdict]:
         """The verdict of each test, as it is found. All processes are ended at the end, also of an iteration that is given up."""
         with ProcessCluster(self.work, serve_options=self.serve_options, bytecode=self.work / "bytecode") as cluster:
             cluster.start_orchestrator()
@@ -45,12 +45,12 @@ class Campaign:
                     tend()
                     yield self._judged(cluster, test)
 
-    def _judged(self, cluster: ProcessCluster, test: InjectionTest) -> Verdict:
+    def _judged(self, cluster: ProcessCluster, test: InjectionTest) -> InjectionVerdict:
         """Try a test; again with longer holds where its transition was not reached."""
         for hold_s in HOLDS_S:
             self._number += 1
-            script = script_for(test.machine, test.state, test.transition, name=f"trial-{self._number}", hold_s=hold_s)
+            script = scenario_for(test.machine, test.state, test.transition, name=f"trial-{self._number}", hold_s=hold_s)
             verdict = InjectionTrial(cluster, test, script, self.work / f"trial-{self._number}.yaml").run()
-            if verdict.struck or verdict.missed:
+            if verdict.injected or verdict.missed:
                 break
         return verdict

@@ -23,7 +23,7 @@ from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.protocol.messages import HostStatus
 from holdfast.protocol.node_files import STATUS, FailureRequest, WatchedFile, request_failure
-from holdfast.trial.injection.transition_scenarios import Script, job_on_every_node
+from holdfast.trial.injection.transition_scenarios import Scenario, job_on_every_node
 from holdfast.trial.process_cluster import ProcessCluster
 
 NODES = ("i1", "i2", "i3")
@@ -39,12 +39,12 @@ DETACHES = {"crash-controller", "crash-node"}
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What came of a test. `struck`: its fault came about. `missed` says why it did not where it could not, such as for want of a
+class InjectionVerdict:
+    """What came of a test. `injected`: its fault came about. `missed` says why it did not where it could not, such as for want of a
     PE before any is placed. `errors` is empty where the system healed, or had nothing to heal."""
 
     test: InjectionTest
-    struck: bool
+    injected: bool
     errors: tuple[str, ...]
     state: str
     took_s: float
@@ -52,12 +52,12 @@ class Verdict:
 
     @property
     def healed(self) -> bool:
-        return self.struck and not self.errors
+        return self.injected and not self.errors
 
     @property
     def passed(self) -> bool:
         """Whether there is nothing to say against the system."""
-        return not self.errors and (self.struck or bool(self.missed))
+        return not self.errors and (self.injected or bool(self.missed))
 
     def document(self) -> dict[str, Any]:
         return {
@@ -66,7 +66,7 @@ class Verdict:
             "transition": self.test.transition,
             "moment": self.test.moment,
             "fault": self.test.fault,
-            "struck": self.struck,
+            "struck": self.injected,
             "missed": self.missed,
             "healed": self.healed,
             "problems": list(self.errors),
@@ -78,15 +78,15 @@ class Verdict:
 class InjectionTrial:
     """One try of one test."""
 
-    def __init__(self, cluster: ProcessCluster, test: InjectionTest, script: Script, path: Path) -> None:
+    def __init__(self, cluster: ProcessCluster, test: InjectionTest, script: Scenario, path: Path) -> None:
         self.cluster, self.test, self.script, self.path = cluster, test, script, path
         self.job = self.other = 0
-        self.struck = False
+        self.injected = False
         self.missed = ""
         self.before = cluster.starts()
         self.pids = self._pids()
 
-    def run(self) -> Verdict:
+    def run(self) -> InjectionVerdict:
         began_s = time.monotonic()
         errors: list[str] = []
         state = "unknown"
@@ -107,7 +107,7 @@ class InjectionTrial:
         finally:
             self._let_recover()
         errors.extend(self._clear())
-        return Verdict(self.test, self.struck, tuple(errors), state, time.monotonic() - began_s, self.missed)
+        return InjectionVerdict(self.test, self.injected, tuple(errors), state, time.monotonic() - began_s, self.missed)
 
     def _hold_up_recovery(self) -> None:
         """Let a node that the next orchestrator will wait for say nothing."""
@@ -147,7 +147,7 @@ class InjectionTrial:
                 elif self._is_over(story, acted=acted):
                     over_s = min(over_s, time.monotonic())
                     self._note_strike()
-                    if self.struck or self.missed:
+                    if self.injected or self.missed:
                         return
             except (OrchestratorUnreachable, ClientError):
                 pass  # it is dying, or busy: looked at again
@@ -193,7 +193,7 @@ class InjectionTrial:
 
     def _note_strike(self) -> None:
         if self._is_dead():
-            self.struck = self.struck or self.test.fault == "crash-orchestrator"
+            self.injected = self.injected or self.test.fault == "crash-orchestrator"
             return
         try:
             events = self.cluster.client.events()["events"]
@@ -201,8 +201,8 @@ class InjectionTrial:
             return
         told = [event["data"] for event in events if event["data"].get("test") == self.test.name]
         missed = [data["missed"] for data in told if "missed" in data]  # each was told before as a strike
-        self.struck = self.struck or len(told) > 2 * len(missed)
-        self.missed = "" if self.struck or not missed else missed[-1]
+        self.injected = self.injected or len(told) > 2 * len(missed)
+        self.missed = "" if self.injected or not missed else missed[-1]
 
     def _mend(self) -> None:
         """Start again, without faults, what a fault has killed."""
@@ -302,7 +302,7 @@ class InjectionTrial:
             except (OrchestratorUnreachable, ClientError):
                 pass
             time.sleep(POLL_S)
-        raise HoldfastError(f"not within {LIMIT_S:g} s: {what}; {shown()}; {self.cluster.said('orchestrator')}")
+        raise HoldfastError(f"not within {LIMIT_S:g} s: {what}; {shown()}; {self.cluster.last_log_lines('orchestrator')}")
 
     def _host(self, name: str) -> tuple[Any, ...]:
         status = WatchedFile(self.cluster.node_work(name) / STATUS, HostStatus).read()

@@ -29,12 +29,12 @@ ENTERED_BY = {
 STRAIGHT = {"parse", "parsed", "mapped", "optim", "instantiated", "started", "peStatusUpdate"}
 
 
-class NoScript(HoldfastError):
-    """A transition that no script leads to."""
+class NoScenario(HoldfastError):
+    """A transition that no scenario leads to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class Scenario:
     """A way to a transition. `helpers` are faults that hold the job up or push it; `act` is done once the job is held in state `at`
     (or, without a helper, has come there); it ends in one of `ends`. `stages` are faults of orchestrators before the one that is
     to be struck. `restarts` is how many incarnations beyond the first the script itself asks for. `also` are ends that are right
@@ -52,8 +52,8 @@ class Script:
     while_recovering: bool = False
 
 
-def script_for(machine: str, state: str, transition: str, *, name: str, hold_s: float) -> Script:
-    """The way to a transition. Raises NoScript where none is known: a machine of one's own needs scripts of its own."""
+def scenario_for(machine: str, state: str, transition: str, *, name: str, hold_s: float) -> Scenario:
+    """The way to a transition. Raises NoScenario where none is known: a machine of one's own needs scripts of its own."""
     base = _Base(machine, name, hold_s)
     if transition == "recover":
         return base.recovered(state)
@@ -71,7 +71,7 @@ def script_for(machine: str, state: str, transition: str, *, name: str, hold_s: 
         return base.finished(state)
     if transition in ("restart", "gaveUp", "move", "activate"):
         return base.disturbed(state, transition)
-    raise NoScript(f"no script leads to transition '{transition}' of state '{state}' of machine '{machine}'")
+    raise NoScenario(f"no scenario leads to transition '{transition}' of state '{state}' of machine '{machine}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,51 +80,51 @@ class _Base:
     name: str
     hold_s: float
 
-    def straight(self) -> Script:
-        return Script(self.job(), frozenset({"running"}))
+    def straight(self) -> Scenario:
+        return Scenario(self.job(), frozenset({"running"}))
 
-    def canceled(self, state: str) -> Script:
+    def canceled(self, state: str) -> Scenario:
         if state == "submitted":
-            return Script(self.job(), frozenset({"canceled"}), at="submitted", act="cancel", while_recovering=True)
+            return Scenario(self.job(), frozenset({"canceled"}), at="submitted", act="cancel", while_recovering=True)
         held = () if state == "running" else (self.hold(*ENTERED_BY[state]),)
-        return Script(self.job(), frozenset({"canceled"}), held, at=state, act="cancel")
+        return Scenario(self.job(), frozenset({"canceled"}), held, at=state, act="cancel")
 
-    def broken(self, state: str) -> Script:
+    def broken(self, state: str) -> Scenario:
         if state == "submitted":
             pushed = self.test("submitted", "parse", "raise", moment="before")
         else:
             pushed = self.test(*ENTERED_BY[state], "raise")
-        return Script(self.job(), frozenset({"failed"}), (pushed,), also=frozenset({"running"}))
+        return Scenario(self.job(), frozenset({"failed"}), (pushed,), also=frozenset({"running"}))
 
-    def finished(self, state: str) -> Script:
+    def finished(self, state: str) -> Scenario:
         held = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
-        return Script(self.job(lives_s=0.3), frozenset({"completed"}), held)
+        return Scenario(self.job(lives_s=0.3), frozenset({"completed"}), held)
 
-    def disturbed(self, state: str, transition: str) -> Script:
+    def disturbed(self, state: str, transition: str) -> Scenario:
         held = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
         act: dict[str, Act] = {"restart": "fail", "gaveUp": "fail", "move": "drain", "activate": "activate"}
         policy: dict[str, Any] = {"give_up_after": 1} if transition == "gaveUp" else {"restart": "here", "backoff_s": 0.1}
         restarts = 1 if transition in ("restart", "move") else 0
-        return Script(self.job(policy=policy), frozenset({"running"}), held, at=state, act=act[transition], restarts=restarts)
+        return Scenario(self.job(policy=policy), frozenset({"running"}), held, at=state, act=act[transition], restarts=restarts)
 
-    def canceling(self, transition: str) -> Script:
+    def canceling(self, transition: str) -> Scenario:
         if transition == "failed":
             policy = {"give_up_after": 1, "then": "cancel"}
-            return Script(self.job(policy=policy), frozenset({"failed"}), at="running", act="fail")
+            return Scenario(self.job(policy=policy), frozenset({"failed"}), at="running", act="fail")
         if transition == "error":
             pushed = self.test("running", "cancel", "raise")
-            return Script(self.job(), frozenset({"failed", "canceled"}), (pushed,), at="running", act="cancel")
-        return Script(self.job(), frozenset({"canceled"}), at="running", act="cancel")
+            return Scenario(self.job(), frozenset({"failed", "canceled"}), (pushed,), at="running", act="cancel")
+        return Scenario(self.job(), frozenset({"canceled"}), at="running", act="cancel")
 
-    def recovered(self, state: str) -> Script:
+    def recovered(self, state: str) -> Scenario:
         if state == "submitted":
-            return Script(
+            return Scenario(
                 self.job(), frozenset({"running"}), stages=(self.test("submitted", "parse", "crash-orchestrator", "before"),)
             )
         crash = self.test(*ENTERED_BY[state], "crash-orchestrator")
         if state == "canceling":
-            return Script(self.job(), frozenset({"canceled"}), at="running", act="cancel", stages=(crash,))
-        return Script(self.job(), frozenset({"running"}), stages=(crash,))
+            return Scenario(self.job(), frozenset({"canceled"}), at="running", act="cancel", stages=(crash,))
+        return Scenario(self.job(), frozenset({"running"}), stages=(crash,))
 
     def hold(self, state: str, transition: str, moment: Moment = "after") -> InjectionTest:
         return self.test(state, transition, "delay", moment, by_s=self.hold_s)

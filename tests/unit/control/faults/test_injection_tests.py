@@ -23,8 +23,8 @@ from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.node.pe_hosts import living_controller
-from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, Verdict
-from holdfast.trial.injection.transition_scenarios import NoScript, script_for
+from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, InjectionVerdict
+from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
 
 from ..conftest import PlayedNode, alive, running
 
@@ -94,11 +94,11 @@ def test_type_errors_and_unknown_names_are_reported_with_lines(tmp_path):
 def test_scenarios_cover_exactly_the_shipped_transitions():
     for machine in MACHINES.values():
         for state, row in machine.transitions():
-            script = script_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
+            script = scenario_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
             assert script.ends <= machine.ends() | {"running"}
             check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
-    with pytest.raises(NoScript, match="no script leads to transition 'audit' of state 'running' of machine 'mine'"):
-        script_for("mine", "running", "audit", name="t", hold_s=1.0)
+    with pytest.raises(NoScenario, match="no scenario leads to transition 'audit' of state 'running' of machine 'mine'"):
+        scenario_for("mine", "running", "audit", name="t", hold_s=1.0)
 
 
 async def test_fault_without_target_is_reported_as_not_injected(settings, tmp_path):
@@ -132,7 +132,10 @@ async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_
 
 def test_verdict_distinguishes_healed_from_not_injected():
     test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
-    struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")
+    struck, missed = (
+        InjectionVerdict(test, True, (), "running", 1.0),
+        InjectionVerdict(test, False, (), "running", 1.0, "nobody there"),
+    )
     assert (struck.healed, struck.passed) == (True, True)
     assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "nobody there")
     assert not replace(missed, errors=("a PE was lost",)).passed

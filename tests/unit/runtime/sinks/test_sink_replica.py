@@ -23,7 +23,7 @@ from holdfast.runtime.replica_loop import Killed
 from holdfast.runtime.sinks.output_files import read_output
 from holdfast.runtime.sinks.sink_replica import SinkReplica
 from holdfast.runtime.sinks.write_claims import CLAIM_TIMEOUT_S
-from holdfast.trial.checkers import check_run, rows_left
+from holdfast.trial.checkers import check_run, count_output_rows
 
 SCHEMA = pa.schema({"seq": pa.int64()})
 TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
@@ -215,4 +215,4 @@ def test_rows_left_counts_the_correction_of_an_epoch(stage):
     settle(*sinks)
     stage.publish(1, 2, 3)
     settle(*sinks)
-    assert rows_left(stage.events, sink="out") == 3
+    assert count_output_rows(stage.events, sink="out") == 3
