@@ -207,7 +207,7 @@ class Orchestrator:
         try:
             return self.jobs[number]
         except KeyError:
-            raise NotFound(f"job {number} is not there or has ended; 'holdfast jobs' lists them") from None
+            raise NotFound(f"job {number} does not exist or has ended; 'holdfast jobs' lists them") from None
 
     def post(
         self,
@@ -347,7 +347,7 @@ class Orchestrator:
         if name in self.names:
             number = self.names[name]
             state = self.jobs[number].lifecycle.state if number in self.jobs else "being submitted"
-            raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
+            raise Conflict(f"job '{name}' exists already, as job {number} ({state}); cancel it or choose another name")
 
     def _check_log(self, log: str | None) -> None:
         """Raise Conflict if another job writes this log: only one job at a time can write a log."""

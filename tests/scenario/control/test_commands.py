@@ -79,7 +79,7 @@ def test_job_is_submitted_watched_listed_shown_and_canceled(cluster, tmp_path):
 
     again = holdfast("submit", document, *at)
     assert (again.returncode, again.stdout) == (2, "")
-    assert f"holdfast: job 'a' is there already, as job {first} (running); cancel it or choose another name" in again.stderr
+    assert f"holdfast: job 'a' exists already, as job {first} (running); cancel it or choose another name" in again.stderr
 
     other = holdfast("submit", document, *at, "--name", "b", "--wait", 30, "--json")
     assert (json.loads(other.stdout)["name"], json.loads(other.stdout)["state"]) == ("b", "running")

@@ -1,14 +1,11 @@
 """Lives of jobs, over the API, with nodes that are played: run, canceled, completed, failed, and refused."""
 
 import asyncio
-import sys
 from dataclasses import replace
 
 import pytest
 
-from holdfast.control.jobs.parser import run_parser
 from holdfast.control.storage.stored_jobs import all_placements
-from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 
 from .conditions import agree, incarnation_is, is_empty, kept_as_abandoned, nodes, replica_is
@@ -113,7 +110,7 @@ async def test_job_name_is_free_after_its_job_ends(settings):
         await control.reaches(number, "running")
         again = await control.call("POST", "/v1/jobs", json={"job": "a", "host_kind": "light", "pes": {"x": {}}})
         assert again.status_code == 409
-        assert again.json()["error"] == "job 'a' is there already, as job 1 (running); cancel it or choose another name"
+        assert again.json()["error"] == "job 'a' exists already, as job 1 (running); cancel it or choose another name"
         await control.call("POST", f"/v1/jobs/{number}/cancel")
         await control.reaches(number, "canceled")
         assert await control.submit("a") == 2
@@ -197,32 +194,6 @@ async def test_job_with_abandoned_pe_can_be_canceled(settings):
         await control.call("POST", f"/v1/jobs/{number}/cancel")
         story = await control.reaches(number, "canceled")
         assert story["reason"] == "canceled by a user"
-
-
-async def test_job_fails_if_the_parser_cannot_start(settings, tmp_path, monkeypatch):
-    async def no_process(job):
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr("holdfast.control.jobs.parser.run_parser", no_process)
-    (tmp_path / "app.py").touch()
-    async with running(settings) as control:
-        answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py"), "log": "l"})
-        story = await control.reaches(answer.json()["id"], "failed")
-        assert "Too many open files" in story["reason"]
-
-
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("while True: print('x' * 100_000)", "wanted a layout of at most 16777216 bytes, got more; killed the parser"),
-        ("import sys; [print('x' * 100_000, file=sys.stderr) for _ in range(100)]; sys.exit('it is broken')", "x\nit is broken$"),
-        ("import sys; sys.exit(2)", "the parser ended with 2 and printed nothing"),
-    ],
-)
-def test_parser_output_is_bounded(monkeypatch, script, words):
-    monkeypatch.setattr("holdfast.control.jobs.parser.PARSER", (sys.executable, "-c", script))
-    with pytest.raises(HoldfastError, match=words):
-        asyncio.run(run_parser(Job(job="a", application="a.py", log="log")))
 
 
 async def test_late_cancel_is_answered_at_once(settings):

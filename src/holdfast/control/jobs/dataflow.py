@@ -141,7 +141,7 @@ class Graph:
                     yield f"task '{task.name}' shares PE '{task.shared}', which does not exist; its PEs are: {', '.join(pes)}"
 
     def _uncovered(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
-        """Yield an error for each stream of another job of which this job would read fewer or more tasks than make it."""
+        """Yield an error for each stream of another job if this job does not read exactly the tasks that make it."""
         read: dict[tuple[str, str], set[int]] = {}
         for task in layout.tasks:
             for reading in task.reads:

@@ -190,7 +190,7 @@ class ResourceManager(Plugin):
         return node
 
     def mark_alive(self, name: str, beat: Beat) -> Node:
-        """Take a beat, whatever becomes of the reports that come with it. Raises UnknownNode."""
+        """Note that a node lives, even if the reports in its beat are refused. Raises UnknownNode."""
         node = self.registered_node(name, beat.term, beat.controller)
         node.last_beat_s, node.stalled_s = self._now_s(), beat.stalled_s
         return node

@@ -201,16 +201,16 @@ class JobObservers(Plugin):
         match decision:
             case Activate() | Move() | FailJob() if job.ended:
                 pass
-            case Activate(task=task, replicas=replicas, cause=why):
+            case Activate(task=task, replicas=replicas, cause=cause):
                 if not job.has_queued("activate", {"active": {task: replicas}}):
-                    self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its observer asks for it")
-            case Move(key=key, node=node, cause=why):
+                    self.orchestrator.activate(job.id, {task: replicas}, cause=cause or "decided by its observer")
+            case Move(key=key, node=node, cause=cause):
                 if not job.has_queued("move", data := {"key": key, "node": node}):
-                    self.orchestrator.post(job, "move", data=data, cause=why)
-            case FailReplica(key=key, incarnation=incarnation, cause=why):
-                self.orchestrator.resources.fail_replica(key, incarnation, why)
-            case FailJob(cause=why):
-                self.orchestrator.post(job, "error", cause=why, since=job.lifecycle.version)
+                    self.orchestrator.post(job, "move", data=data, cause=cause)
+            case FailReplica(key=key, incarnation=incarnation, cause=cause):
+                self.orchestrator.resources.fail_replica(key, incarnation, cause)
+            case FailJob(cause=cause):
+                self.orchestrator.post(job, "error", cause=cause, since=job.lifecycle.version)
             case Note(text=text, data=data):
                 self.orchestrator.events.emit("decision", text, job=job.id, data=data)
 

@@ -1,85 +1,13 @@
-"""Machines as documents: everything wrong is told at once, and the step function does what the document says."""
+"""State machines as documents: all errors of a document are reported at once."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from holdfast.control.jobs.machine_document import parse_machine, shipped_machines
-from holdfast.control.jobs.state_machine import WRITE, Event, IllegalTransition, begin_lifecycle, is_stale, step
 from holdfast.control.plugins import shipped_actions
 from holdfast.errors import DocumentError
 
 ACTIONS = shipped_actions()
 MACHINES = shipped_machines(ACTIONS)
-
-SMALL = """
-machine = "small"
-begins = "new"
-[states.new]
-number = 1
-properties = { updatedb = true }
-transitions.go = { next = "busy", do = ["a.one", "a.two"], before = ["a.zero"] }
-transitions.recover = { next = "busy" }
-[states.busy]
-number = 2
-transitions.poke = { next = "busy", do = ["a.one"] }
-transitions.stop = { next = "over" }
-[states.over]
-number = 3
-end = true
-properties = { updatedb = true }
-"""
-
-
-def small(text: str = SMALL):
-    return parse_machine(text, actions={"a.zero", "a.one", "a.two"}, thing="machine 'small'")
-
-
-def event(name: str, **given: object) -> Event:
-    return Event(7, name, 12.5, **given)
-
-
-def test_step_orders_before_actions_write_and_actions():
-    machine = small(
-        SMALL.replace("number = 2", "number = 2\nproperties = { updatedb = true }\ntransitions.recover = { next = 'busy' }")
-    )
-    lifecycle, commands = step(machine, begin_lifecycle(machine, 4, at_s=1.0), event("go", cause="asked"))
-    assert [command.name for command in commands] == ["a.zero", WRITE, "a.one", "a.two"]
-    assert [command.before for command in commands] == [True, False, False, False]
-    assert {command.job for command in commands} == {4}
-    assert (lifecycle.state, lifecycle.version, lifecycle.history[-1].cause) == ("busy", 1, "asked")
-
-
-def test_state_is_written_only_on_first_entry():
-    machine = MACHINES["streaming"]
-    lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
-    written = []
-    for name in ("parse", "parsed", "mapped", "optim", "instantiated", "peStatusUpdate", "started", "peStatusUpdate", "restart"):
-        lifecycle, commands = step(machine, lifecycle, event(name))
-        written.append((lifecycle.state, WRITE in [command.name for command in commands]))
-    assert [state for state, wrote in written if wrote] == ["mapping", "dispatching", "running"]
-
-
-def test_illegal_transition_names_possible_events_and_history():
-    machine = small()
-    lifecycle, _ = step(machine, begin_lifecycle(machine, 4, at_s=1.0), event("go"))
-    with pytest.raises(
-        IllegalTransition, match=r"job 4 is busy and takes no 'go'; it takes: poke, stop \(its history: new -> busy\)"
-    ):
-        step(machine, lifecycle, event("go"))
-    lifecycle, _ = step(machine, lifecycle, event("stop"))
-    with pytest.raises(IllegalTransition, match="job 4 is over and takes no 'poke'; it has ended"):
-        step(machine, lifecycle, event("poke"))
-
-
-def test_event_of_an_earlier_state_is_stale():
-    machine = small()
-    lifecycle = begin_lifecycle(machine, 4, at_s=1.0)
-    late = event("stop", since=lifecycle.version)
-    assert not is_stale(lifecycle, late)
-    lifecycle, _ = step(machine, lifecycle, event("go"))
-    assert is_stale(lifecycle, late)
-    assert not is_stale(lifecycle, event("stop"))
 
 
 def test_all_errors_of_a_machine_are_reported():
@@ -99,7 +27,7 @@ number = 3
 end = true
 transitions.leave = { next = "new" }
 """
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
     wanted = [
         'states.new.transitions.go.next: wanted one of the states island, new, trap, got "nowhere"',
@@ -112,7 +40,7 @@ transitions.leave = { next = "new" }
         "states.new.transitions.go.do: there is no action 'a.unknown'; actions are: a.one",
     ]
     for error in wanted:
-        assert error in told.value.errors
+        assert error in caught.value.errors
 
 
 def test_type_error_in_a_machine_hides_no_other_error():
@@ -131,9 +59,9 @@ transitions = "none"
 number = 2
 end = true
 """
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
-    assert told.value.errors == (
+    assert caught.value.errors == (
         'states.new.number: wanted a whole number, got "one"',
         "states.new.transitions.go.do[0]: wanted text or a mapping, got 5",
         "states.new.transitions.go.do[2].action: is missing",
@@ -148,9 +76,9 @@ end = true
 
 
 def test_machine_without_states_is_refused():
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         parse_machine('machine = "m"\nbegins = "a"\n[states]\n', actions=())
-    assert told.value.errors == ("states: is empty; a machine has a state to begin in and an end",)
+    assert caught.value.errors == ("states: is empty; a machine has a state to begin in and an end",)
 
 
 def test_invalid_toml_is_explained():
@@ -165,21 +93,3 @@ def test_shipped_machines_persist_the_papers_states():
         persisted = {name for name, state in machine.states.items() if state.persisted}
         assert persisted == {"submitted", "mapping", "dispatching", "canceling", "running", "completed", "canceled", "failed"}
         assert machine.ends() == {"completed", "canceled", "failed"}
-
-
-@given(st.sampled_from(sorted(MACHINES)), st.lists(st.integers(0, 99), max_size=60))
-def test_lifecycle_writes_each_state_once_and_stays_ended(name, choices):
-    machine = MACHINES[name]
-    lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
-    written = [machine.begins]
-    for choice in choices:
-        rows = sorted(machine.states[lifecycle.state].transitions)
-        if not rows:
-            break
-        before = lifecycle
-        lifecycle, commands = step(machine, lifecycle, event(rows[choice % len(rows)]))
-        if WRITE in [command.name for command in commands]:
-            written.append(lifecycle.state)
-        assert (lifecycle.version == before.version + 1) == (lifecycle.state != before.state)
-    assert len(written) == len(set(written))
-    assert set(written) == lifecycle.written

@@ -5,10 +5,12 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.control.nodes.resource_manager import TICK_S
+from holdfast.control.recovery.orchestrator_recovery import OrchestratorRecovery
 from holdfast.control.storage.database import Fenced
 from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
@@ -272,3 +274,44 @@ async def test_failures_are_reset_also_for_the_next_orchestrator(settings, monke
         n1.has[f"{number}:x/0.0"]["state"] = "failed"
         async with alive(n1):
             await control.until(lambda: incarnation_is(control, number, 3))
+
+
+class ReturningNodes:
+    """A clock and a resource manager to which nodes return at given times; waiting advances the clock."""
+
+    def __init__(self, *, come):
+        self.nodes, self.lost, self.now_s, self._come = {}, {}, 0.0, sorted((at_s, name) for name, at_s in come.items())
+
+    def monotonic_s(self):
+        return self.now_s
+
+    async def wait_for_change(self, *, for_s):
+        if self._come and self._come[0][0] <= self.now_s + for_s:
+            self.now_s, name = self._come.pop(0)
+            self.nodes[name] = object()
+        else:
+            self.now_s += for_s
+
+    def mark_replicas_lost(self, name, why):
+        self.lost[name] = self.now_s
+
+
+async def lost_nodes(names, *, wait_s, come):
+    returning = ReturningNodes(come=come)
+    events = SimpleNamespace(emit=lambda *texts, **data: None)
+    settings = SimpleNamespace(recovery_wait_s=wait_s)
+    orchestrator = SimpleNamespace(time=returning, resources=returning, events=events, settings=settings, say=lambda text: None)
+    await OrchestratorRecovery(orchestrator)._await_nodes(set(names))
+    return returning.lost
+
+
+async def test_each_returning_node_restarts_the_wait():
+    assert await lost_nodes(["n1", "n2", "n3"], wait_s=10.0, come={"n1": 8.0, "n2": 17.0, "n3": 26.0}) == {}
+
+
+async def test_missing_node_is_lost_after_the_wait():
+    assert await lost_nodes(["n1", "n2"], wait_s=10.0, come={"n1": 8.0}) == {"n2": pytest.approx(18.0, abs=1.0)}
+
+
+async def test_unknown_node_does_not_restart_the_wait():
+    assert await lost_nodes(["n1"], wait_s=10.0, come={"n9": 8.0}) == {"n1": pytest.approx(10.0, abs=1.0)}

@@ -1,0 +1,37 @@
+"""The parser: its process is bounded, and a job whose application cannot be parsed fails."""
+
+import sys
+
+import pytest
+
+from holdfast.control.jobs.parser import run_parser
+from holdfast.documents.job import Job
+from holdfast.errors import HoldfastError
+
+from ..conftest import running
+
+
+async def test_job_fails_if_the_parser_cannot_start(settings, tmp_path, monkeypatch):
+    async def no_process(job):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("holdfast.control.jobs.parser.run_parser", no_process)
+    (tmp_path / "app.py").touch()
+    async with running(settings) as control:
+        answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py"), "log": "l"})
+        story = await control.reaches(answer.json()["id"], "failed")
+        assert "Too many open files" in story["reason"]
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("while True: print('x' * 100_000)", "wanted a layout of at most 16777216 bytes, got more; killed the parser"),
+        ("import sys; [print('x' * 100_000, file=sys.stderr) for _ in range(100)]; sys.exit('it is broken')", "x\nit is broken$"),
+        ("import sys; sys.exit(2)", "the parser ended with 2 and printed nothing"),
+    ],
+)
+async def test_parser_output_is_bounded(monkeypatch, script, words):
+    monkeypatch.setattr("holdfast.control.jobs.parser.PARSER", (sys.executable, "-c", script))
+    with pytest.raises(HoldfastError, match=words):
+        await run_parser(Job(job="a", application="a.py", log="log"))
