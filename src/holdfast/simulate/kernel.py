@@ -121,7 +121,7 @@ def start_jobs(cluster: ClusterArrays, state: State, t: int) -> None:
 
 @compiled_step
 def share_cpu(cluster: ClusterArrays, state: State, t: int) -> None:
-    """Divide each node's CPU time among its replicas by max-min fairness: nobody exceeds an even share while others need theirs."""
+    """Divide each node's CPU time among its replicas by max-min fairness: none exceeds an even share while others need theirs."""
     due = state.batch if cluster.by_epoch else state.queue
     for h in range(len(cluster.capacity)):
         first, end = cluster.first_on_node[h], cluster.first_on_node[h + 1]

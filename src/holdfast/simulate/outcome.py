@@ -119,19 +119,19 @@ class SimulationOutcome:
         """Return the tuples that reached a sink, by interval."""
         names = self.deployment.descriptor.sinks[sink].inputs
         number = {pe: i for i, pe in enumerate(self.pes)}
-        made: Floats = np.zeros(len(self.ledger.output))
+        total: Floats = np.zeros(len(self.ledger.output))
         for name in names:
             if name in number:
-                made = made + self.ledger.output[:, number[name]]
-        return made
+                total = total + self.ledger.output[:, number[name]]
+        return total
 
     @property
     def output_tuples(self) -> Floats:
         """Tuples that reached all sinks, by interval."""
-        made: Floats = np.zeros(len(self.ledger.output))
+        total: Floats = np.zeros(len(self.ledger.output))
         for sink in self.deployment.descriptor.sinks:
-            made = made + self.output(sink)
-        return made
+            total = total + self.output(sink)
+        return total
 
     @property
     def imbalance(self) -> Floats:
