@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Both set up what they need first.
+# `make demo` and `make test` first install what they need into .venv.
 PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
@@ -33,7 +33,7 @@ setup: java $(STAMP)
 
 $(STAMP): pyproject.toml papers/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "holdfast needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); echo "Python cannot create a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./papers
 	@touch $@

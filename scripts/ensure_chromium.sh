@@ -1,5 +1,5 @@
 #!/bin/sh
-# The page is tested in a real browser. Install Debian's where we may; without one its tests are skipped, and say so.
+# Install Chromium for the browser tests, if apt-get and root rights are available. Without it those tests are skipped.
 command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 && exit 0
 if command -v apt-get >/dev/null 2>&1; then
     if [ "$(id -u)" = 0 ]; then as=""; elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then as=sudo; else as=no; fi
@@ -9,5 +9,5 @@ if command -v apt-get >/dev/null 2>&1; then
         $as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null && exit 0
     fi
 fi
-echo "There is no Chromium: the tests of the page in a browser are skipped. On Debian or Ubuntu: sudo apt-get install chromium" >&2
+echo "Chromium was not found: the browser tests are skipped. On Debian or Ubuntu: sudo apt-get install chromium" >&2
 exit 0

@@ -1,7 +1,6 @@
 """Set up a campaign: read the options of `holdfast assess`, and choose what they leave open from the trace."""
 
 import math
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -31,7 +30,7 @@ from holdfast.assess.targets import Target
 from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.document import read_document
 from holdfast.documents.fault import KINDS, Side, StreamFault
-from holdfast.engine.trace_reader import open_trace
+from holdfast.engine.trace_reader import open_trace, opened_trace
 from holdfast.errors import HoldfastError
 
 DEFAULT_OPTIONS: Mapping[str, Any] = {
@@ -128,8 +127,8 @@ def parsed_trace(
 ) -> Iterator[dict[str, DataFrame]]:
     """Yield the rows of a trace so that they are parsed once: from a local copy, or on a cluster from Spark's cache."""
     if (spark.sparkContext.master or "").startswith("local"):
-        with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
-            yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
+        with opened_trace(spark, graph, trace, columns=columns) as frames:
+            yield frames
         return
     frames = {name: frame.persist() for name, frame in open_trace(spark, graph, trace, columns=columns).items()}
     try:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = ["CommandGroup", "FiniteRange", "end_in_order", "json_option", "spark_options", "spark_session"]
+__all__ = ["CommandGroup", "FiniteRange", "exit_on_signals", "json_option", "spark_options", "spark_session"]
 
 if TYPE_CHECKING:
     from holdfast.cli.command_group import CommandGroup
-    from holdfast.cli.shared import FiniteRange, end_in_order, json_option, spark_options, spark_session
+    from holdfast.cli.shared import FiniteRange, exit_on_signals, json_option, spark_options, spark_session
 else:
     __getattr__ = lazy_exports(__name__)

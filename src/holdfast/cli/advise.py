@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import columns_option, end_in_order, json_option, spark_options, spark_session
+from holdfast.cli.shared import columns_option, exit_on_signals, json_option, spark_options, spark_session
 from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
@@ -117,7 +117,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
             if options["verify"]:
                 begins, ends = trace_span(frames)
                 stated = state_costs(advice, campaigns, trace_s=(ends - begins).total_seconds())
-                end_in_order()
+                exit_on_signals()
                 verified = verify_by_kills(spark, app_file, app, frames, stated, score=scores[0], out=out)
                 document = _write_report(advice, campaigns, strategy, verified, out)
     if as_json:

@@ -1,4 +1,4 @@
-"""A group of commands that loads each command when it is asked for."""
+"""A group of commands that imports each command on its first use."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ class OutputClosedError(Exception):
 
 @contextmanager
 def _broken_pipe_as_output_closed() -> Iterator[None]:
-    """Hide a broken pipe from click, which would exit with code 1 as if something had failed."""
+    """Convert a broken pipe before click sees it: click would exit with code 1, as if the command had failed."""
     try:
         yield
     except BrokenPipeError:
@@ -26,8 +26,8 @@ def _broken_pipe_as_output_closed() -> Iterator[None]:
 class CommandGroup(click.Group):
     """A group that imports a command when it is used, so that `holdfast --help` needs no Spark and no solver.
 
-    `locations` maps each command's name to its place (`module:attribute`) and its summary. With `entry_point_group`, installed
-    packages add commands through entry points of that group.
+    `locations` maps each command's name to its import path (`module:attribute`) and its summary. With `entry_point_group`,
+    installed packages add commands through entry points of that group.
     """
 
     def __init__(self, *, locations: dict[str, tuple[str, str]], entry_point_group: str | None = None, **settings: object) -> None:
@@ -68,7 +68,7 @@ class CommandGroup(click.Group):
         return command.get_short_help_str(limit=100) if command is not None else ""
 
     def _installed(self) -> dict[str, str]:
-        """The commands of installed packages, by name; a package cannot replace a command of holdfast."""
+        """Return the import paths of the commands that other packages add. They cannot replace a command of holdfast."""
         if self._entry_point_group is None:
             return {}
         return {entry.name: entry.value for entry in installed_entry_points(self._entry_point_group)}

@@ -1,4 +1,4 @@
-"""holdfast doctor: what this machine has, what is missing and how to get it."""
+"""holdfast doctor: list what this machine has, what is missing and how to install it."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ from holdfast.terminal import print_json
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that holdfast needs or can use."""
+    """Something that holdfast needs or can use, and whether this machine has it."""
 
     thing: str
     found: str
@@ -30,7 +30,7 @@ class Finding:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> None:
-    """Say what this machine has, what is missing, and how to get it. Exit code 2 if something needed is missing.
+    """List what this machine has, what is missing and how to install it. Exit code 2 if something required is missing.
 
     \b
     Example:
@@ -44,11 +44,11 @@ def doctor(as_json: bool) -> None:
             mark = "ok     " if finding.ok else "MISSING" if finding.needed else "absent "
             click.echo(f"{mark} {finding.thing}: {finding.found}{'' if finding.ok else '; ' + finding.advice}")
     if any(f.needed and not f.ok for f in findings):
-        sys.exit(2)  # click swallows the code of its own Exit outside standalone mode
+        sys.exit(2)  # click ignores the code of its own Exit outside standalone mode
 
 
 def examine() -> Iterator[Finding]:
-    """Look at the machine; starts nothing."""
+    """Examine this machine. Starts no process but `java -version`."""
     from holdfast.engine.session import JAVA, java_version
 
     python = sys.version_info
@@ -67,24 +67,14 @@ def examine() -> Iterator[Finding]:
         except PackageNotFoundError:
             yield Finding(package, "not installed", True, False, "run 'make setup' in the project's folder")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    yield Finding("memory", f"{memory:.1f} GiB", True, memory >= 4, "Spark wants at least 4 GiB; lower it with --memory")
+    yield Finding("memory", f"{memory:.1f} GiB", True, memory >= 4, "Spark needs at least 4 GiB; lower it with --memory")
     yield Finding("cores", str(os.cpu_count()), True, (os.cpu_count() or 0) >= 1)
     scratch = Path(tempfile.gettempdir())
     free = shutil.disk_usage(scratch).free / 2**30
     yield Finding(
         "scratch space", f"{free:.1f} GiB free in {scratch}", True, free >= 2, "Spark spills there: free some, or set TMPDIR"
     )
-    yield Finding(
-        "PostgreSQL",
-        shutil.which("postgres") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), "not found"),
-        False,
-        bool(shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))),
-        "only some tests use it: apt-get install postgresql",
-    )
-    yield Finding(
-        "Chromium",
-        shutil.which("chromium") or "not found",
-        False,
-        shutil.which("chromium") is not None,
-        "only some tests use it: apt-get install chromium",
-    )
+    postgres = shutil.which("postgres") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), None)
+    for program, path in (("PostgreSQL", postgres), ("Chromium", shutil.which("chromium"))):
+        advice = f"only some tests use it: apt-get install {program.lower()}"
+        yield Finding(program, path or "not found", False, path is not None, advice)

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.shared import end_in_order, json_option
+from holdfast.cli.shared import exit_on_signals, json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
 
@@ -86,7 +86,7 @@ def inject(
     if only_list:
         click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
         return
-    end_in_order()
+    exit_on_signals()
     verdicts, bystander = _run(tests, work, beside_spark=beside_spark)
     bystander_errors = bystander.errors if bystander is not None else []
     if as_json:

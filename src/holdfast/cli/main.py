@@ -1,4 +1,4 @@
-"""The command `holdfast`: one root that knows its commands by name and loads each when it is asked for."""
+"""The command `holdfast`: lists its commands, loads each on use, and turns errors into messages and exit codes."""
 
 import os
 import sys
@@ -9,29 +9,32 @@ from holdfast.cli.command_group import CommandGroup, OutputClosedError
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
-    "advise": ("holdfast.cli.advise:advise", "Say what to protect, on the evidence of injected faults."),
-    "agents": ("holdfast.cli.agents:agents", "See a job's prediction agents, and change them while they run."),
-    "assess": ("holdfast.cli.assess:assess", "Measure by fault injection what losing an operator does to the output."),
+    "advise": ("holdfast.cli.advise:advise", "Recommend which operators to protect, based on injected faults."),
+    "agents": ("holdfast.cli.agents:agents", "List a job's prediction agents, and change their settings while they run."),
+    "assess": ("holdfast.cli.assess:assess", "Inject faults into operators and measure what each does to the output."),
     "cancel": ("holdfast.cli.cancel:cancel", "Stop a job."),
-    "check": ("holdfast.cli.check:check", "Find everything wrong with an application before it runs."),
-    "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
-    "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
-    "drain": ("holdfast.cli.drain:drain", "Empty a node before it is taken away."),
+    "check": ("holdfast.cli.check:check", "Report all errors of an application before it runs."),
+    "demo": ("holdfast.cli.demo:demo", "Run an example on a generated market and kill a node; takes a few minutes."),
+    "doctor": ("holdfast.cli.doctor:doctor", "List what this machine has, what is missing and how to install it."),
+    "drain": ("holdfast.cli.drain:drain", "Move all replicas off a node, so that it can be removed."),
     "init": ("holdfast.cli.init:init", "Write a commented application to start from."),
-    "inject": ("holdfast.cli.inject:inject", "Strike a control plane at its transitions and see whether it heals."),
-    "job": ("holdfast.cli.job:job", "Tell the story of one job."),
+    "inject": (
+        "holdfast.cli.inject:inject",
+        "Inject faults at every transition of the control plane and check that it recovers.",
+    ),
+    "job": ("holdfast.cli.job:job", "Show a job's history."),
     "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),
     "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),
     "nodes": ("holdfast.cli.nodes:nodes", "List an orchestrator's nodes."),
-    "plan": ("holdfast.cli.plan:plan", "Decide which replicas are worth their price."),
+    "plan": ("holdfast.cli.plan:plan", "Choose which tasks to replicate within a budget."),
     "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
+    "run": ("holdfast.cli.run:run", "Run an application on local nodes, inject faults and check the output."),
     "serve": ("holdfast.cli.serve:serve", "Run the orchestrator."),
-    "simulate": ("holdfast.cli.simulate:simulate", "Try an application and its strategy on a modelled cluster, through faults."),
-    "submit": ("holdfast.cli.submit:submit", "Hand a job to an orchestrator."),
-    "run": ("holdfast.cli.run:run", "Run an application on local nodes, through faults, to a verdict."),
+    "simulate": ("holdfast.cli.simulate:simulate", "Simulate an application and its strategy on a modelled cluster with faults."),
+    "submit": ("holdfast.cli.submit:submit", "Submit a job to an orchestrator."),
     "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
-    "ui": ("holdfast.cli.ui:ui", "Look at a running orchestrator, or at a run that is over, in a browser."),
+    "ui": ("holdfast.cli.ui:ui", "Show a running orchestrator, or a finished run, in a browser."),
 }
 
 
@@ -47,17 +50,17 @@ def root() -> None:
 
     \b
     Start here:
-      holdfast doctor                    what this machine has and lacks
-      holdfast demo                      the whole of it, on a generated market
+      holdfast doctor                    what this machine has and what is missing
+      holdfast demo                      all of it, on a generated market
       holdfast check examples/bargain_discovery.py --trace market.parquet
     """
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is told in words and ends with exit code 2."""
+    """Run the command line. An error that the user can fix is printed without a traceback and ends with exit code 2."""
     try:
         code = root.main(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)  # what a command's Exit said, which click returns in this mode
+        sys.exit(code if isinstance(code, int) else 0)  # in this mode click returns the code of a command's Exit
     except click.ClickException as error:
         error.show()
         sys.exit(2)
@@ -68,8 +71,8 @@ def main() -> None:
         click.echo("holdfast: interrupted", err=True)
         sys.exit(130)
     except OutputClosedError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write must not fail again at exit
-        sys.exit(141)  # as the shell tells a process that SIGPIPE ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail again
+        sys.exit(141)  # the code that a shell reports for SIGPIPE
     except OSError as error:
         click.echo(f"holdfast: {error.filename or 'the system'}: {error.strerror or error}; check space and permissions", err=True)
         sys.exit(2)

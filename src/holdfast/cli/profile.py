@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from holdfast.app.load import load_app
-from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, spark_options, spark_session
+from holdfast.cli.shared import application_argument, columns_option, json_option, spark_options, spark_session
 from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
@@ -63,6 +63,7 @@ def profile(
     mapping = read_columns(columns, [source.name for source in graph.sources])
     from holdfast.app.task_topology import topology_of
     from holdfast.documents.document import document_text, write_document
+    from holdfast.engine.trace_reader import opened_trace
     from holdfast.profile import describe, measure
 
     with (

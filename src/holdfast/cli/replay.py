@@ -1,4 +1,4 @@
-"""holdfast replay: a recorded trace through an application."""
+"""holdfast replay: run an application over a recorded trace."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -8,12 +8,11 @@ import click
 from holdfast.app.load import load_app
 from holdfast.cli.shared import (
     application_argument,
+    atomic_folder,
     columns_option,
     json_option,
-    opened_trace,
     spark_options,
     spark_session,
-    written_whole,
 )
 from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError
@@ -22,13 +21,13 @@ from holdfast.terminal import print_json, progress_bar, say
 
 @click.command()
 @application_argument
-@click.option("--trace", required=True, type=click.Path(), help="The trace: a file, or a folder with a file per source.")
+@click.option("--trace", required=True, type=click.Path(), help="The trace: a file, or a folder with one file per source.")
 @columns_option
-@click.option("--by-epoch", "epoch_s", type=float, metavar="SECONDS", help="Run it epoch by epoch, epochs of this length.")
-@click.option("--epoch-rows", type=int, metavar="ROWS", help="Run it epoch by epoch, epochs of this many seqs.")
-@click.option("--unfused", is_flag=True, help="With epochs: each PE of the application as a job of its own.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the sinks' rows here, as Parquet.")
-@click.option("--force", is_flag=True, help="Replace what is at --out.")
+@click.option("--by-epoch", "epoch_s", type=float, metavar="SECONDS", help="Run it epoch by epoch, with epochs of this length.")
+@click.option("--epoch-rows", type=int, metavar="ROWS", help="Run it epoch by epoch, with epochs of this many seqs.")
+@click.option("--unfused", is_flag=True, help="With epochs: run each PE as a Spark job of its own.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write the rows of the sinks to, as Parquet.")
+@click.option("--force", is_flag=True, help="Replace an earlier result at --out.")
 @spark_options
 @json_option
 def replay(
@@ -44,10 +43,10 @@ def replay(
     memory: str,
     as_json: bool,
 ) -> None:
-    """Run APP over a whole recorded trace and say what came out, how fast.
+    """Run APP over a whole recorded trace. Print the rows, scores and speed.
 
-    As one Spark plan, where only counts and scores reach the driver and Spark spills what does not fit in --memory; or, with
-    --by-epoch, one epoch after another on kept rows plus new rows. Both give the same rows.
+    By default it runs as one Spark plan: only counts and scores reach the driver, and Spark spills what does not fit in --memory.
+    With --by-epoch it runs one epoch after another, on kept rows plus new rows. Both give the same rows.
 
     \b
     Example:
@@ -59,28 +58,29 @@ def replay(
     graph = app.graph()
     if epoch_s is not None and epoch_s != app.epoch_s and any(operator.windowed for operator in graph.operators):
         raise HoldfastError(
-            f"'{app.name}' has windows of epochs of {app.epoch_s:g} s; in epochs of {epoch_s:g} s they would be other windows: "
+            f"'{app.name}' has windows of epochs of {app.epoch_s:g} s; epochs of {epoch_s:g} s would change the windows: "
             f"give --by-epoch {app.epoch_s:g}, or change epoch_s in the application"
         )
     if epoch_s is not None and epoch_rows is not None:
-        raise HoldfastError("--by-epoch and --epoch-rows both say how to cut epochs; give one of them")
+        raise HoldfastError("--by-epoch and --epoch-rows both define the epochs; give only one of them")
     mapping = read_columns(columns, [source.name for source in graph.sources])
     from holdfast.engine.epochs import ByCount, ByTime, Cut
 
     cut: Cut = ByCount(epoch_rows) if epoch_rows is not None else ByTime(app.epoch_s if epoch_s is None else epoch_s)
     from holdfast.engine.replay import replay_by_epoch, replay_whole
+    from holdfast.engine.trace_reader import opened_trace
 
     with (
-        written_whole(out, force=force) as place,
+        atomic_folder(out, force=force) as folder,
         spark_session(master, memory, name=app.name) as spark,
         opened_trace(spark, graph, trace, columns=mapping) as sources,
     ):
         if epoch_s is None and epoch_rows is None:
-            result = replay_whole(spark, app, sources, cut=cut, out=place)
+            result = replay_whole(spark, app, sources, cut=cut, out=folder)
         else:
             with progress_bar("epochs") as progress:
                 result = replay_by_epoch(
-                    spark, app, sources, cut=cut, epoch_s=epoch_s, fused=not unfused, out=place, progress=progress
+                    spark, app, sources, cut=cut, epoch_s=epoch_s, fused=not unfused, out=folder, progress=progress
                 )
     if as_json:
         print_json({**asdict(result), "tuples_per_second": result.tuples_per_second})

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from holdfast.cli.node import memory_bytes
-from holdfast.cli.shared import FiniteRange, application_argument, columns_option, end_in_order, json_option, opened_trace
+from holdfast.cli.shared import FiniteRange, application_argument, columns_option, exit_on_signals, json_option
 from holdfast.cli.ui import page_address
 from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import CompoundError, HoldfastError
@@ -115,7 +115,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     from holdfast.trial.local_cluster import LocalCluster
     from holdfast.trial.run_view import View
 
-    end_in_order()
+    exit_on_signals()
     memory_bytes(options["memory"])
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
     work = create_run_folder(work)
@@ -279,6 +279,7 @@ def _compared(job: "Job", ran: "JobRun") -> "dict[str, Difference | None]":
     """For each sink the first row in which its output and the whole trace run as one plan differ."""
     from holdfast.app.load import load_app
     from holdfast.engine.session import open_session
+    from holdfast.engine.trace_reader import opened_trace
     from holdfast.log import Store
     from holdfast.trial.second_law import differences
 

@@ -1,4 +1,4 @@
-"""What the commands have in common: options that mean the same everywhere, Spark sessions and output folders."""
+"""Options, Spark sessions and output folders that several commands share."""
 
 import logging
 import math
@@ -7,7 +7,6 @@ import shlex
 import shutil
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,20 +19,20 @@ from holdfast.errors import HoldfastError
 from holdfast.terminal import say
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from holdfast.app import Graph
+    from pyspark.sql import SparkSession
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document on stdout.")
 columns_option = click.option(
-    "--columns", type=click.Path(path_type=Path), help="YAML file that gives the application's columns as SQL over the trace's."
+    "--columns",
+    type=click.Path(path_type=Path),
+    help="YAML file: the application's columns as SQL over the trace's.",
 )
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range that is really one: nan is in every range of click's, and nothing here is done infinitely."""
+    """A finite number in a range. click.FloatRange accepts nan in every range, and infinity in open ones."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
@@ -47,33 +46,33 @@ def application_argument(command: F) -> F:
 
 
 def spark_options(command: F) -> F:
-    """--master and --memory, as every command that runs Spark takes them."""
+    """Add --master and --memory to a command."""
     for option in (
-        click.option("--memory", default="4g", show_default=True, help="Bound of the driver's heap."),
+        click.option("--memory", default="4g", show_default=True, help="Maximum heap of the driver."),
         click.option("--master", default="local[*]", show_default=True, help="Spark master to run on."),
     ):
         command = option(command)
     return command
 
 
-def end_in_order() -> None:
-    """Let SIGTERM, and the end of the terminal, end this command as Ctrl-C does: with all that it has started.
+def exit_on_signals() -> None:
+    """Exit on SIGTERM and SIGHUP as on Ctrl-C, so that the command ends the processes it has started.
 
-    To be called by commands that start processes of their own session, which would outlive them.
+    Called by commands that start processes in sessions of their own, which would otherwise outlive the command.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
-def this_call(*, without: Collection[str] = ("as_json", "out")) -> str:
-    """The command under way as one would call it again: what was given, but for where its results go."""
+def command_line(*, without: Collection[str] = ("as_json", "out")) -> str:
+    """Return the current command line, without the options that say where its results go."""
     context = click.get_current_context()
-    words, named = list[str](), context
-    while named.parent is not None:
-        words.insert(0, named.info_name or "")
-        named = named.parent
-    words.insert(0, "holdfast")
+    words, command = list[str](), context
+    while command.parent is not None:
+        words.insert(0, command.info_name or "")
+        command = command.parent
+    words.insert(0, "holdfast")  # the root is called "python -m holdfast.cli.main" at times
     for param in context.command.params:
         name = param.name or ""
         if name in without or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
@@ -87,11 +86,11 @@ def this_call(*, without: Collection[str] = ("as_json", "out")) -> str:
 
 @contextmanager
 def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSession"]:
-    """A session that is stopped when the command ends, however it ends."""
+    """Open a Spark session that is stopped when the block ends, normally or by an error."""
     from holdfast.engine.session import open_session
 
     say(f"starting Spark on {master} ...")
-    with interrupts_untold():
+    with hide_py4j_interrupts():
         session = open_session(master, name=name, memory=memory)
         try:
             yield session
@@ -100,36 +99,25 @@ def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSess
 
 
 @contextmanager
-def interrupts_untold() -> Iterator[None]:
-    """Keep what Py4J logs, with tracebacks, when Ctrl-C meets a call to the JVM from a person who meant to interrupt."""
+def hide_py4j_interrupts() -> Iterator[None]:
+    """Suppress the tracebacks that Py4J logs when Ctrl-C interrupts a call to the JVM."""
 
-    def wanted(record: logging.LogRecord) -> bool:
+    def keep_record(record: logging.LogRecord) -> bool:
         return not str(record.msg).endswith("while sending command.")
 
-    root = logging.getLogger()  # Py4J logs to the root itself
-    root.addFilter(wanted)
+    root = logging.getLogger()  # Py4J logs to the root logger
+    root.addFilter(keep_record)
     try:
         yield
     finally:
-        root.removeFilter(wanted)
+        root.removeFilter(keep_record)
 
 
 @contextmanager
-def opened_trace(
-    spark: "SparkSession", graph: "Graph", trace: str, *, columns: dict[str, dict[str, str]] | None
-) -> Iterator["dict[str, DataFrame]"]:
-    """The rows of a trace; a copy made to read them faster is gone when the command ends."""
-    from holdfast.engine.trace_reader import open_trace
+def atomic_folder(out: Path | None, *, force: bool) -> Iterator[Path | None]:
+    """Yield a temporary folder that is renamed to `out` at the end, so that a killed command leaves no partial output.
 
-    with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
-        yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
-
-
-@contextmanager
-def written_whole(out: Path | None, *, force: bool) -> Iterator[Path | None]:
-    """A folder to write into that takes the name `out` only when all is written: a command that is killed leaves no half of it.
-
-    What an interrupted command left beside it is removed by the next one.
+    Removes the temporary folders that killed commands left for the same `out`. Yields None if `out` is None.
     """
     if out is None:
         yield None
@@ -138,10 +126,10 @@ def written_whole(out: Path | None, *, force: bool) -> Iterator[Path | None]:
     if out.exists() and not force:
         raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
     if out.exists() and not (out.is_dir() and all(entry.suffix == ".parquet" for entry in out.iterdir())):
-        raise HoldfastError(f"'{out}' holds something else than an earlier result; it will not be replaced: give another --out")
+        raise HoldfastError(f"'{out}' contains files other than an earlier result and is not replaced; give another --out")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        _clear_dead(out)
+        _remove_abandoned(out)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
         partial.mkdir()
     except OSError as error:
@@ -149,16 +137,16 @@ def written_whole(out: Path | None, *, force: bool) -> Iterator[Path | None]:
     try:
         yield partial
         if out.exists() and not force:
-            raise HoldfastError(f"'{out}' was made by another command meanwhile; this one's rows are dropped: give another --out")
+            raise HoldfastError(f"'{out}' was created by another command meanwhile; this result is discarded: give another --out")
         shutil.rmtree(out, ignore_errors=True)
         partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _clear_dead(out: Path) -> None:
-    """Remove what commands that no longer run left of the same output."""
-    for left in out.parent.glob(f".{out.name}.*.partial"):
-        pid = left.name.split(".")[-2]
+def _remove_abandoned(out: Path) -> None:
+    """Remove the temporary folders of commands that no longer run."""
+    for folder in out.parent.glob(f".{out.name}.*.partial"):
+        pid = folder.name.split(".")[-2]
         if not (pid.isdigit() and Path(f"/proc/{pid}").exists()):
-            shutil.rmtree(left, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from holdfast.cli.shared import FiniteRange, json_option, this_call
+from holdfast.cli.shared import FiniteRange, command_line, json_option
 from holdfast.terminal import print_json, say
 
 TIME, LENGTH = FiniteRange(min=0), FiniteRange(min=0, min_open=True)
@@ -138,7 +138,7 @@ def simulate(
     rng = np.random.default_rng(seed) if random_arrivals else None
     outcome = run(deployment, rates, schedule=faults, settings=settings, rng=rng)
     document = outcome.document() | {
-        "command": this_call(),
+        "command": command_line(),
         "strategy": strategy,
         "seed": seed,
         "promised_ic": promised,

@@ -1,6 +1,8 @@
 """Read a recorded trace and check it against the sources of the application."""
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 
@@ -58,6 +60,15 @@ def open_trace(
     if len(opened) > 1:
         _require_one_order(opened, path)
     return opened
+
+
+@contextmanager
+def opened_trace(
+    spark: SparkSession, graph: Graph, path: str, *, columns: Mapping[str, Columns] | None = None
+) -> Iterator[dict[str, DataFrame]]:
+    """Open a trace with a temporary scratch folder, which is removed when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
+        yield open_trace(spark, graph, path, columns=columns, scratch=Path(scratch))
 
 
 def require_there(path: str) -> None:

@@ -1,4 +1,7 @@
-"""Reports: one look, one set of plots, pages that need nothing but themselves."""
+"""Write reports: self-contained HTML pages with inline SVG plots, one module per kind of report.
+
+Read `page.py` (the elements of a page) and `plot.py` (the plots) first; `run.py` is the page of a run.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +13,7 @@ __all__ = [
     "SERIES",
     "WHAT_IF",
     "cards",
-    "drawn",
+    "draw_svg",
     "growth_plots",
     "heading",
     "html_page",
@@ -18,10 +21,10 @@ __all__ = [
     "local_caption",
     "local_plot",
     "offset_plot",
-    "on_its_own",
     "outage_plot",
     "paragraph",
     "spread_line",
+    "standalone_svg",
     "table",
     "verdicts",
     "what_if_rows",
@@ -33,6 +36,6 @@ if TYPE_CHECKING:
     from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
     from holdfast.report.assessment_words import local_caption, spread_line
     from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
-    from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot, on_its_own
+    from holdfast.report.plot import FAINT, INK, SERIES, draw_svg, line_plot, standalone_svg
 else:
     __getattr__ = lazy_exports(__name__)

@@ -16,7 +16,7 @@ from holdfast.advise.losses import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
 from holdfast.report.page import Markup, cards, heading, html_page, paragraph, table
-from holdfast.report.plot import INK, SERIES, drawn
+from holdfast.report.plot import INK, SERIES, draw_svg
 
 if TYPE_CHECKING:
     from holdfast.advise.verification import Kill, Verified
@@ -248,7 +248,7 @@ def _plot(advice: Advice) -> str:
         axes.set(xlabel="plan by", ylabel="expected quality impact")
         axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return drawn(draw, label="Expected quality impact by plan")
+    return draw_svg(draw, label="Expected quality impact by plan")
 
 
 def _expected(expected: Expected) -> Markup:

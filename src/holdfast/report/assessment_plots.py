@@ -10,7 +10,7 @@ from holdfast.assess.assessment import Assessment, CaseView, OffsetView, unprote
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import outage_name
 from holdfast.assess.metrics import fitted_line
-from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot
+from holdfast.report.plot import FAINT, INK, SERIES, draw_svg, line_plot
 
 
 def outage_plot(view: CaseView) -> str:
@@ -29,7 +29,7 @@ def outage_plot(view: CaseView) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set(xlabel="outage (tuples)", ylabel="quality score", title=f"{view.case}, offset {worst.offset:,}")
 
-    return drawn(draw, label=f"quality score of {view.case} against outage")
+    return draw_svg(draw, label=f"quality score of {view.case} against outage")
 
 
 def offset_plot(assessment: Assessment) -> str:
@@ -81,4 +81,4 @@ def _local(worst: OffsetView, campaign: Campaign, *, name: str) -> str:
         axes.set(xlabel=f"section ({campaign.section:,} seqs)", ylabel="local quality score")
         axes.set_title(f"{name}, offset {worst.offset:,}: I\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{worst.impact:.2f}")
 
-    return drawn(draw, label=f"local quality score after a fault of {name}")
+    return draw_svg(draw, label=f"local quality score after a fault of {name}")

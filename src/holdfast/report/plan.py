@@ -11,7 +11,7 @@ from holdfast.planning.ppa.explanation import OBJECTIVES
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.plan_document import Changes, PlanDocument, PlannedReplica
 from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table
-from holdfast.report.plot import FAINT, INK, SERIES, drawn
+from holdfast.report.plot import FAINT, INK, SERIES, draw_svg
 
 SHOWN = 120
 """Rows of a table on the page; the plan document contains all rows."""
@@ -115,7 +115,7 @@ def _curve(plan: PlanDocument, curve: BudgetCurve, others: Sequence[PlanDocument
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return drawn(draw, label=f"{quality} against the number of replicas", height=3.6)
+    return draw_svg(draw, label=f"{quality} against the number of replicas", height=3.6)
 
 
 def _reasons(plan: PlanDocument, curve: BudgetCurve) -> list[str]:

@@ -64,7 +64,7 @@ _STYLE: dict[Any, Any] = {
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
+def draw_svg(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
     """An SVG element of what `draw` puts on a pair of axes; `label` says what it shows to those who cannot see it."""
     with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the reader's browser may have it
@@ -81,10 +81,10 @@ def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, hei
     return _inline(text.getvalue(), label)
 
 
-def on_its_own(svg: str) -> str:
+def standalone_svg(svg: str) -> str:
     """A drawn element as a picture of its own, in the page's light colours.
 
-    >>> on_its_own('<path stroke="var(--s0)"/>')
+    >>> standalone_svg('<path stroke="var(--s0)"/>')
     '<path stroke="#2563a8"/>'
     """
     for name, colour in LIGHT.items():
@@ -121,7 +121,7 @@ def line_plot(
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=columns)  # below, where no line passes
 
     rows = sum(name.count("\n") + 1 for name in names)
-    return drawn(draw, label=title or f"{y} against {x}", height=HEIGHT + 0.25 * rows)
+    return draw_svg(draw, label=title or f"{y} against {x}", height=HEIGHT + 0.25 * rows)
 
 
 def _inline(svg: str, label: str) -> str:

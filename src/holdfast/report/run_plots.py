@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
-from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, drawn
+from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, draw_svg
 from holdfast.trial.checkers import Recovery
 from holdfast.trial.run_timeseries import CORRECTED, KINDS, SinkOutput, cpu_of_nodes, lags, output_rates, sink_outputs
 
@@ -63,7 +63,7 @@ class RunPlots:
             axes.set_ylim(bottom=0)
             self._marked(axes, ylabel="rows per second", title=f"Output at {sink}")
 
-        return drawn(draw, label=f"rows per second at {sink} over time, by quality", height=3.8)
+        return draw_svg(draw, label=f"rows per second at {sink} over time, by quality", height=3.8)
 
     def latency(self, sink: str) -> str:
         """From each epoch's close to its output at a sink, and to its correction."""
@@ -81,7 +81,7 @@ class RunPlots:
                 axes, ylabel="seconds", xlabel="the epoch's close (s)", title=f"From an epoch's close to its output at {sink}"
             )
 
-        return drawn(draw, label=f"seconds from the close of each epoch to its output at {sink}", height=3.8)
+        return draw_svg(draw, label=f"seconds from the close of each epoch to its output at {sink}", height=3.8)
 
     def lag(self) -> str:
         """How late each PE was."""
@@ -96,7 +96,7 @@ class RunPlots:
             title = "Lag of PEs" + (f" (the {len(chosen)} latest; {more} more)" if more else "")
             self._marked(axes, ylabel="seconds behind", title=title)
 
-        return drawn(draw, label="how many seconds each PE was behind, over time", height=3.8)
+        return draw_svg(draw, label="how many seconds each PE was behind, over time", height=3.8)
 
     def cpu(self) -> str | None:
         """Cores used by each node; None where the history does not tell."""
@@ -110,7 +110,7 @@ class RunPlots:
             self._lines(axes, chosen, step=False)
             self._marked(axes, ylabel="cores", title="CPU of nodes" + (f" ({more} more)" if more else ""))
 
-        return drawn(draw, label="cores that each node used, over time", height=3.8)
+        return draw_svg(draw, label="cores that each node used, over time", height=3.8)
 
     def _lines(self, axes: Axes, lines: Mapping[str, Sequence[tuple[float, float | None]]], *, step: bool) -> None:
         for number, (name, points) in enumerate(lines.items()):

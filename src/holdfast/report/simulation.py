@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 
 from holdfast.documents.whole_files import write_whole
 from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
-from holdfast.report.plot import FAINT, SERIES, drawn
+from holdfast.report.plot import FAINT, SERIES, draw_svg
 from holdfast.simulate import SimulationOutcome
 from holdfast.simulate.state import Floats
 
@@ -95,7 +95,7 @@ def _output_plot(outcome: SimulationOutcome) -> str:
         axes.set(xlabel="time (s)", ylabel="tuples per second", title="Output, faults marked")
         axes.legend()
 
-    return drawn(draw, label="output rate of each sink over time")
+    return draw_svg(draw, label="output rate of each sink over time")
 
 
 def _cpu_plot(outcome: SimulationOutcome) -> str:
@@ -107,4 +107,4 @@ def _cpu_plot(outcome: SimulationOutcome) -> str:
         axes.set(xlabel="time (s)", ylabel="share of the CPU time", title="Load", ylim=(0, 1.05))
         axes.legend()
 
-    return drawn(draw, label="load of the nodes over time")
+    return draw_svg(draw, label="load of the nodes over time")

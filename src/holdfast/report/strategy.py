@@ -9,7 +9,7 @@ from holdfast.planning.laar.completeness import cost, node_load
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active
 from holdfast.planning.laar.strategy import Activation
 from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table
-from holdfast.report.plot import INK, SERIES, drawn
+from holdfast.report.plot import INK, SERIES, draw_svg
 
 SHOWN, STRATEGY = 120, "in the strategy"
 """Rows of a table on the page, and where all rows are."""
@@ -148,4 +148,4 @@ def _curve(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tu
         axes.set(xlabel="CPU seconds per billing period", ylabel="internal completeness", ylim=(-0.03, 1.04))
         axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return [heading("What others cost"), cards([drawn(draw, label="internal completeness against cost", height=3.8)])]
+    return [heading("What others cost"), cards([draw_svg(draw, label="internal completeness against cost", height=3.8)])]

@@ -96,7 +96,7 @@ def test_replay_replaces_what_is_there_only_when_forced(holdfast, bargain, marke
     (tmp_path / "out" / "mine.txt").write_text("precious")
     ran = holdfast(*words, "--force")
     assert ran.code == 2
-    assert "holds something else than an earlier result; it will not be replaced" in ran.err
+    assert "contains files other than an earlier result and is not replaced" in ran.err
     assert (tmp_path / "out" / "mine.txt").read_text() == "precious"
 
 

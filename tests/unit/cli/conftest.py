@@ -1,4 +1,4 @@
-"""An application to try commands on, and a machine without Java."""
+"""Fixtures: a small application, and an environment without Java."""
 
 import pytest
 

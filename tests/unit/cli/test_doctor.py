@@ -1,9 +1,9 @@
-"""holdfast doctor."""
+"""holdfast doctor: what it lists, and its exit code."""
 
 import json
 
 
-def test_a_machine_without_java_is_told_how_to_get_it_with_code_2(holdfast, no_java):
+def test_missing_java_is_reported_with_advice_and_code_2(holdfast, no_java):
     ran = holdfast("doctor")
     assert ran.code == 2
     lines = [line for line in ran.out.splitlines() if line.startswith("MISSING")]
@@ -12,7 +12,7 @@ def test_a_machine_without_java_is_told_how_to_get_it_with_code_2(holdfast, no_j
     ]
 
 
-def test_json_is_one_document_with_every_finding(holdfast, no_java):
+def test_json_has_every_finding(holdfast, no_java):
     ran = holdfast("doctor", "--json")
     document = json.loads(ran.out)
     assert ran.code == 2
@@ -21,7 +21,7 @@ def test_json_is_one_document_with_every_finding(holdfast, no_java):
     assert {finding["thing"] for finding in document["findings"]} >= {"Python", "Java", "pyspark", "memory", "scratch space"}
 
 
-def test_a_machine_with_all_that_is_needed_is_well_even_if_it_lacks_what_only_tests_use(holdfast, monkeypatch):
+def test_missing_test_programs_are_no_error(holdfast, monkeypatch):
     monkeypatch.setattr("holdfast.engine.session.java_version", lambda: 21)
     monkeypatch.setattr("shutil.which", lambda name: None)
     ran = holdfast("doctor")
@@ -30,14 +30,14 @@ def test_a_machine_with_all_that_is_needed_is_well_even_if_it_lacks_what_only_te
     assert "absent  Chromium: not found; only some tests use it: apt-get install chromium" in ran.out
 
 
-def test_an_old_java_is_missing_the_right_one(holdfast, monkeypatch):
+def test_old_java_is_reported_as_missing(holdfast, monkeypatch):
     monkeypatch.setattr("holdfast.engine.session.java_version", lambda: 11)
     ran = holdfast("doctor")
     assert ran.code == 2
     assert "MISSING Java: version 11; Spark needs Java 17 or newer" in ran.out
 
 
-def test_a_package_that_is_not_installed_is_told(holdfast, monkeypatch):
+def test_missing_package_is_reported(holdfast, monkeypatch):
     from importlib.metadata import PackageNotFoundError, version
 
     def missing(name: str) -> str:

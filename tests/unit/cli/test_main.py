@@ -1,4 +1,4 @@
-"""The command `holdfast` itself: help, examples, and mistakes told in words."""
+"""The command `holdfast` itself: help, examples, error messages and exit codes."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 
 
 def commands(group: click.Group = root, *path: str):
-    """Every command, with the words that name it."""
+    """Yield every command with its path of names."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -23,7 +23,7 @@ def commands(group: click.Group = root, *path: str):
             yield from commands(command, *path, name)
 
 
-def test_help_names_every_command_with_what_it_does(holdfast):
+def test_help_lists_every_command_with_its_summary(holdfast):
     ran = holdfast("--help")
     assert ran.code == 0
     for name, (_, summary) in COMMANDS.items():
@@ -31,12 +31,12 @@ def test_help_names_every_command_with_what_it_does(holdfast):
         assert summary.split()[0] in ran.out
 
 
-def test_every_command_shows_in_its_help_an_example_whose_options_exist():
+def test_help_of_every_command_has_a_valid_example():
     for path, command in commands():
         example = re.split("Examples?:", command.help or "")[-1]
         name = f"holdfast {' '.join(path)}"
         assert name in example, f"the help of '{name}' has no example"
-        options = {option for each in command.params for option in each.opts}
+        options = {option for param in command.params for option in param.opts}
         for line in example.splitlines():
             if not isinstance(command, click.Group) and name in line:
                 assert {word for word in line.split() if word.startswith("--")} <= options, line
@@ -57,7 +57,7 @@ def test_help_needs_neither_spark_nor_java():
 @pytest.mark.parametrize(
     "words", [["nonsense"], ["replay"], ["replay", "app.py"], ["check", "--rows", "many", "app.py"], ["doctor", "--x"]]
 )
-def test_words_that_make_no_sense_end_with_code_2(holdfast, words):
+def test_invalid_arguments_end_with_code_2(holdfast, words):
     ran = holdfast(*words)
     assert ran.code == 2
     assert ran.out == ""
@@ -65,14 +65,14 @@ def test_words_that_make_no_sense_end_with_code_2(holdfast, words):
 
 
 @pytest.mark.parametrize("command", [["check"], ["replay", "--trace", "t"], ["profile", "--trace", "t", "--out", "never.yaml"]])
-def test_an_application_that_is_not_there_ends_with_code_2_before_spark_starts(holdfast, no_java, command):
+def test_missing_application_ends_with_code_2_before_spark_starts(holdfast, no_java, command):
     ran = holdfast(*command, "gone.py")
     assert ran.code == 2
     assert ran.out == ""
     assert ran.err.startswith("holdfast: application file 'gone.py' does not exist; give the path of a Python file")
 
 
-def test_a_mistake_is_told_in_words_with_code_2(holdfast, monkeypatch):
+def test_error_is_printed_without_traceback_with_code_2(holdfast, monkeypatch):
     def fail() -> None:
         raise HoldfastError("the moon is no host; name one of: earth")
 
@@ -81,7 +81,7 @@ def test_a_mistake_is_told_in_words_with_code_2(holdfast, monkeypatch):
     assert (ran.code, ran.out, ran.err) == (2, "", "holdfast: the moon is no host; name one of: earth\n")
 
 
-def test_an_interrupt_ends_with_code_130(holdfast, monkeypatch):
+def test_interrupt_ends_with_code_130(holdfast, monkeypatch):
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -90,11 +90,11 @@ def test_an_interrupt_ends_with_code_130(holdfast, monkeypatch):
 
 
 @pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("doctor",)])
-def test_output_that_nobody_reads_ends_as_the_shell_tells_it(words):
-    """A reader that is gone before the first line: the command ends with the code of SIGPIPE, and silently."""
-    reading, writing = os.pipe()
-    os.close(reading)
+def test_closed_output_ends_with_the_code_of_sigpipe(words):
+    """If the reader closes the pipe before the first line, the command ends with the code of SIGPIPE and prints nothing."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
     command = [sys.executable, "-m", "holdfast.cli.main", *words]
-    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(writing)
+    ran = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(write_end)
     assert (ran.returncode, ran.stderr) == (141, "")

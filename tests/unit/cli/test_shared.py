@@ -1,4 +1,4 @@
-"""What the commands have in common."""
+"""What the commands share: handling of interrupts and signals."""
 
 import logging
 import signal
@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from holdfast.cli.shared import interrupts_untold
+from holdfast.cli.shared import hide_py4j_interrupts
 
 
-def test_an_interrupted_call_to_the_jvm_leaves_no_traceback_and_other_errors_are_logged(caplog):
-    with interrupts_untold():
+def test_only_interrupted_calls_to_the_jvm_are_not_logged(caplog):
+    with hide_py4j_interrupts():
         logging.exception("KeyboardInterrupt while sending command.")
         logging.exception("Exception while sending command.")
         logging.error("the disk is full")
@@ -21,21 +21,21 @@ def test_an_interrupted_call_to_the_jvm_leaves_no_traceback_and_other_errors_are
 
 ENDING = """
 import sys, time
-from holdfast.cli.shared import end_in_order
-end_in_order()
+from holdfast.cli.shared import exit_on_signals
+exit_on_signals()
 try:
-    print("there", flush=True)
+    print("started", flush=True)
     time.sleep(600)
 finally:
-    print("all ended", flush=True)
+    print("cleaned up", flush=True)
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_command_that_is_told_to_end_ends_what_it_has_started(number):
+def test_signalled_command_runs_its_cleanup(number):
     with subprocess.Popen([sys.executable, "-c", ENDING], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "there\n"
+        assert process.stdout.readline() == "started\n"
         process.send_signal(number)
-        assert process.stdout.read() == "all ended\n"
+        assert process.stdout.read() == "cleaned up\n"
     assert process.returncode == 128 + number

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from holdfast.report.page import cards, html_page, table, verdicts
-from holdfast.report.plot import drawn, line_plot
+from holdfast.report.plot import draw_svg, line_plot
 from holdfast_papers.all_studies_page import embedded_parts
 from holdfast_papers.finding import Finding
 from holdfast_papers.laar.pipeline_command import _report as pipeline_report
@@ -48,7 +48,7 @@ def test_figures_on_an_axis_of_powers_are_written_as_figures(scale):
         axes.plot([1, 2], [1, 20_000])
         axes.set_yscale(scale)
 
-    svg = drawn(draw, label="powers")
+    svg = draw_svg(draw, label="powers")
     assert "10,000" in svg and "mathdefault" not in svg
 
 

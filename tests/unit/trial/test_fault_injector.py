@@ -343,11 +343,11 @@ def test_a_disk_that_cannot_be_filled_is_told_before_anything_runs(tmp_path, mon
     assert [fault.kind for fault in check(Cluster(tmp_path), FILL, log=log)] == ["fill"]
 
 
-def test_the_guides_schedule_can_be_brought_about_on_an_ordinary_disk(tmp_path, monkeypatch):
+def test_schedule_of_the_guide_can_be_injected(tmp_path, monkeypatch):
     of_size(monkeypatch, 2 << 40)
-    guide = (ROOT / "docs" / "run.md").read_text().partition("## Fault schedules\n")[2]
+    section = (ROOT / "docs" / "run.md").read_text().partition("## Fault schedules\n")[2].partition("\n## ")[0]
     sample = tmp_path / "faults.yaml"
-    sample.write_text(dedent(guide.partition("\n\nThe seed determines")[0].strip("\n")))
+    sample.write_text(dedent("\n".join(line for line in section.splitlines() if line.startswith("    "))))
     job = Job(job="j", application=str(ROOT / "examples" / "bargain_discovery.py"), log="log")
     faults = resolve_faults(read_document(sample, Schedule), layout_of(job).tasks, Cluster(tmp_path), log=str(tmp_path))
     assert len(faults) == 10

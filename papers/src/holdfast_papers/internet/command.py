@@ -117,7 +117,7 @@ def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]) -> None:
     """Write internet.html, internet.json and the pictures."""
     from holdfast.documents import write_whole
-    from holdfast.report import cards, heading, html_page, on_its_own, paragraph, table, verdicts
+    from holdfast.report import cards, heading, html_page, paragraph, standalone_svg, table, verdicts
 
     plots = {f"output-{kind}": _output_plot(records, kind) for kind in FAILURE_DAYS} | {"cost-and-loss": _price_plot(document)}
     rows = _rows(document)
@@ -168,7 +168,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
     write_whole(out / "internet.json", json.dumps(document, indent=2))
     write_whole(out / "internet.html", html_page("A day of a data center", parts))
     for name, svg in plots.items():
-        write_whole(out / f"{name}.svg", on_its_own(svg))
+        write_whole(out / f"{name}.svg", standalone_svg(svg))
 
 
 def _failure_cells(faults: Sequence[Mapping[str, Any]], begins_h: float) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _failure_cells(faults: Sequence[Mapping[str, Any]], begins_h: float) -> tupl
 
 
 def _output_plot(records: Mapping[str, Record], kind: str) -> str:
-    from holdfast.report import SERIES, drawn
+    from holdfast.report import SERIES, draw_svg
     from holdfast_papers.internet.data_center import DAY_S
 
     title = FAILURE_DAYS[kind]
@@ -196,11 +196,11 @@ def _output_plot(records: Mapping[str, Record], kind: str) -> str:
         axes.set(xlabel="hour (24: midnight)", ylabel="output (1,000 tuples a second)", title=f"Output: {title}")
         axes.legend()
 
-    return drawn(draw, label=f"output over the day on which {title}")
+    return draw_svg(draw, label=f"output over the day on which {title}")
 
 
 def _price_plot(document: Mapping[str, Any]) -> str:
-    from holdfast.report import SERIES, drawn
+    from holdfast.report import SERIES, draw_svg
 
     def draw(axes: Axes) -> None:
         for n, kind in enumerate(FAILURE_DAYS):
@@ -217,4 +217,4 @@ def _price_plot(document: Mapping[str, Any]) -> str:
         axes.legend()
         axes.set(xlabel="CPU time, of NR's", ylabel="lost (%)", title="Cost and loss")
 
-    return drawn(draw, label="what each plan costs and loses on either day")
+    return draw_svg(draw, label="what each plan costs and loses on either day")

@@ -194,7 +194,7 @@ def _table_2(study: Any) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _bars(study: Any) -> str:
-    from holdfast.report import SERIES, drawn
+    from holdfast.report import SERIES, draw_svg
 
     names = list(study.accuracy)
     attributes = list(study.accuracy[names[0]])
@@ -209,11 +209,11 @@ def _bars(study: Any) -> str:
         axes.set(xlabel="share within 5 % of the truth", xlim=(0, 1), title=study.recording)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)
 
-    return drawn(draw, label=f"accuracy by algorithm and attribute: {study.recording}", height=4.4)
+    return draw_svg(draw, label=f"accuracy by algorithm and attribute: {study.recording}", height=4.4)
 
 
 def _times(timings: Sequence[Any], title: str) -> str:
-    from holdfast.report import SERIES, drawn
+    from holdfast.report import SERIES, draw_svg
 
     def draw(axes: Any) -> None:
         names, trained = [t.name for t in timings], [1e3 * t.train_s for t in timings]
@@ -222,7 +222,7 @@ def _times(timings: Sequence[Any], title: str) -> str:
         axes.set(xlabel="ms", title=title)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
 
-    return drawn(draw, label=f"time to train and to answer, {title}", height=3.5)
+    return draw_svg(draw, label=f"time to train and to answer, {title}", height=3.5)
 
 
 def _json_safe(value: Any) -> Any:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.report import FAINT, SERIES, cards, drawn, heading, paragraph, table
+from holdfast.report import FAINT, SERIES, cards, draw_svg, heading, paragraph, table
 from holdfast_papers.isorc16.late_run_findings import CPU, NETWORK, by_cell, paper_cell
 from holdfast_papers.isorc16.late_runs import EVERY_S, FOR_S, SERVERS, SETTINGS, SHARES, LateRun, Usage
 
@@ -92,7 +92,7 @@ def _over_time(runs_of: Any, name: str) -> str:
         axes.set(xlabel="epoch's close (s)", ylabel="to its output (s)", title=name)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
 
-    return drawn(draw, label=f"end-to-end time over the run: {name}", height=3.5)
+    return draw_svg(draw, label=f"end-to-end time over the run: {name}", height=3.5)
 
 
 def _throughput(runs_of: Any, name: str) -> str:
@@ -102,7 +102,7 @@ def _throughput(runs_of: Any, name: str) -> str:
         axes.set(xlabel="time (s)", ylabel="rows out per second", title=name)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
 
-    return drawn(draw, label=f"throughput over the run: {name}", height=3.5)
+    return draw_svg(draw, label=f"throughput over the run: {name}", height=3.5)
 
 
 def _used(cells: Any, what: str, of: Callable[[Usage], float]) -> str:
@@ -121,7 +121,7 @@ def _used(cells: Any, what: str, of: Callable[[Usage], float]) -> str:
         axes.set(title=what)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
 
-    return drawn(draw, label=f"{what}, by cell and setting", height=1.6 + 0.5 * len(cells))
+    return draw_svg(draw, label=f"{what}, by cell and setting", height=1.6 + 0.5 * len(cells))
 
 
 def _resources(runs: Sequence[LateRun]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.app import example_path
-from holdfast.cli import end_in_order
+from holdfast.cli import exit_on_signals
 from holdfast.errors import HoldfastError
 from holdfast.terminal import progress_bar, say
 
@@ -71,7 +71,7 @@ def late_runs(
     ignored.
     """
     check_lengths(epoch_s, seconds)
-    end_in_order()
+    exit_on_signals()
     out.mkdir(parents=True, exist_ok=True)
     runs_of_cell = _read_runs(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
     missing = [cell for cell in cells if cell not in runs_of_cell]

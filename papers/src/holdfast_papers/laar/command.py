@@ -163,7 +163,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
 
 def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
     """Draw a box plot per variant, labelled with the mean."""
-    from holdfast.report import INK, SERIES, drawn
+    from holdfast.report import INK, SERIES, draw_svg
 
     def draw(axes: Axes) -> None:
         names = [f"{name}\n{sum(values) / len(values):.2f}" for name, values in population.items()]
@@ -181,11 +181,11 @@ def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
         )
         axes.set(title=title, ylabel="multiple of NR's")
 
-    return drawn(draw, label=title)
+    return draw_svg(draw, label=title)
 
 
 def _bars(summary: Mapping[str, Mapping[str, float]]) -> str:
-    from holdfast.report import SERIES, drawn
+    from holdfast.report import SERIES, draw_svg
 
     title = "Figure 12: means as shares of SR's"
 
@@ -197,4 +197,4 @@ def _bars(summary: Mapping[str, Mapping[str, float]]) -> str:
         axes.set(title=title)
         axes.legend()
 
-    return drawn(draw, label=title)
+    return draw_svg(draw, label=title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.app import example_path
-from holdfast.cli import end_in_order
+from holdfast.cli import exit_on_signals
 from holdfast.errors import HoldfastError
 from holdfast.terminal import say
 from holdfast_papers.results import finish, result_options
@@ -37,7 +37,7 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
     """
     from holdfast_papers.laar.pipeline_study import WAYS, Load, findings, run_way, strategies
 
-    end_in_order()
+    exit_on_signals()
     load = Load(low_s, high_s, after_s)
     strategy_of = strategies(sla)
     runs: list[PipelineRun] = []

@@ -235,13 +235,13 @@ def _writer(name: str) -> Callable[..., Any]:
 def _write(out: Path, document: Mapping[str, Any], study_of: "Mapping[str, ApplicationStudy]") -> None:
     """Write objectives.json, objectives.html, objectives.md with the tables, and objectives.svg."""
     from holdfast.documents import write_whole
-    from holdfast.report import on_its_own
+    from holdfast.report import standalone_svg
     from holdfast_papers.objectives.report import correlation_picture, objectives_page, objectives_tables
 
     write_whole(out / "objectives.json", json.dumps(document, indent=2))
     write_whole(out / "objectives.html", objectives_page(document, study_of))
     write_whole(out / "objectives.md", objectives_tables(document, study_of))
-    write_whole(out / "objectives.svg", on_its_own(correlation_picture(document)))
+    write_whole(out / "objectives.svg", standalone_svg(correlation_picture(document)))
 
 
 def _show(document: Mapping[str, Any], out: Path) -> None:

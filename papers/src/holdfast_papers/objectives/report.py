@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report import FAINT, SERIES, cards, drawn, heading, html_page, paragraph, table, verdicts
+from holdfast.report import FAINT, SERIES, cards, draw_svg, heading, html_page, paragraph, table, verdicts
 from holdfast_papers.objectives.study import ADVISED, OBJECTIVES, PLANNERS, ApplicationStudy, FailureSet
 
 NAMES = {
@@ -82,7 +82,7 @@ def correlation_picture(document: Mapping[str, Any]) -> str:
         axes.set(ylim=(-1.05, 1.05), ylabel="rank correlation", title="predicted and measured impact of failures")
         axes.figure.legend(loc="outside lower center", ncols=2)
 
-    return drawn(draw, label="Rank correlation of predicted and measured impact", width=max(5.2, 1.1 * len(rows)), height=3.6)
+    return draw_svg(draw, label="Rank correlation of predicted and measured impact", width=max(5.2, 1.1 * len(rows)), height=3.6)
 
 
 def _scatter(name: str, of: Sequence[FailureSet]) -> str:
@@ -93,7 +93,7 @@ def _scatter(name: str, of: Sequence[FailureSet]) -> str:
         axes.set(xlabel="predicted loss", ylabel="measured impact", title=name)
         axes.legend()
 
-    return drawn(draw, label=f"Predicted and measured loss of {name}")
+    return draw_svg(draw, label=f"Predicted and measured loss of {name}")
 
 
 def _agreement(document: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli import end_in_order
+from holdfast.cli import exit_on_signals
 from holdfast.terminal import progress_bar, say
 from holdfast_papers.finding import Finding
 
@@ -27,7 +27,7 @@ def real_runs(out: Path, *, varied: bool) -> Step:
 @contextmanager
 def _work() -> Iterator[Path]:
     """Yield a temporary folder for runs. All processes of the runs end when this process gets a signal to end."""
-    end_in_order()
+    exit_on_signals()
     with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
         yield Path(folder)
 

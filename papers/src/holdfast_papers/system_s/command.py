@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import end_in_order
+from holdfast.cli import exit_on_signals
 from holdfast.errors import HoldfastError
 from holdfast.terminal import progress_bar, say
 from holdfast_papers.results import finish, result_options
@@ -38,7 +38,7 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
     """
     from holdfast_papers.system_s.recovery_study import BEYOND, FIGURE_8, crash_in_dispatch, findings, measure
 
-    end_in_order()
+    exit_on_signals()
     names = {row.name.split()[0].replace(",", ""): row for row in (*FIGURE_8, *BEYOND)}
     row_names = _chosen(
         rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast import App
 from holdfast.advise.losses import Loss
 from holdfast.documents.topology import TaskOperator, Topology
-from holdfast.report.plot import on_its_own
+from holdfast.report.plot import standalone_svg
 from holdfast_papers.objectives.command import _document
 from holdfast_papers.objectives.report import correlation_picture, objectives_page, objectives_tables
 from holdfast_papers.objectives.study import (
@@ -163,4 +163,4 @@ def test_report_covers_every_application():
     assert "plan by &#x27;measured, weighed along the graph&#x27;: its plans are closest" in page
     assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
     assert tables.startswith("`holdfast reproduce objectives`\n")
-    assert "var(" not in on_its_own(correlation_picture(document))
+    assert "var(" not in standalone_svg(correlation_picture(document))

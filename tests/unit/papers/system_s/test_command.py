@@ -24,7 +24,7 @@ def told(monkeypatch):
         return Run(row.name, row.nodes, 1, 1, True, 1.0, None, 0.5, 0.4, 0, 0)
 
     monkeypatch.setattr("holdfast_papers.system_s.command.progress_bar", bar)
-    monkeypatch.setattr("holdfast_papers.system_s.command.end_in_order", lambda: None)
+    monkeypatch.setattr("holdfast_papers.system_s.command.exit_on_signals", lambda: None)
     monkeypatch.setattr("holdfast_papers.system_s.recovery_study.measure", measure)
     monkeypatch.setattr("holdfast_papers.system_s.recovery_study.crash_in_dispatch", lambda work, **_: DispatchRun(73, 1.0, 0, 0))
     return seen
