@@ -9,6 +9,7 @@ from pyspark.sql.types import LongType, NumericType, StructType
 from holdfast.app import Graph, LastEpochs, LastRows, Operator, Sink, Source
 from holdfast.engine.operator_call import call, first_line
 from holdfast.engine.schema import source_schema
+from holdfast.engine.task_division import divide_alike
 from holdfast.errors import ApplicationError, HoldfastError
 
 Schemas = Mapping[str, StructType]
@@ -125,7 +126,23 @@ def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str
     missing_key = [column for column in operator.key if not any(column in schemas[s].names for s in operator.inputs)]
     if missing_key:
         return [f"operator '{operator.name}' ({operator.origin}) has the key '{missing_key[0]}', which none of its inputs has"]
-    return []
+    return _key_type_errors(operator, schemas) if operator.parallelism > 1 else []
+
+
+def _key_type_errors(operator: Operator, schemas: Schemas) -> list[str]:
+    """Return an error for each key column whose types would send equal keys of two inputs to different tasks."""
+    errors: list[str] = []
+    for column in operator.key:
+        types = {stream: schemas[stream][column].dataType for stream in operator.inputs if column in schemas[stream].names}
+        first, *others = types
+        errors += [
+            f"operator '{operator.name}' ({operator.origin}) divides its inputs by '{column}', which is "
+            f"{types[first].simpleString()} in '{first}' and {types[other].simpleString()} in '{other}'; equal keys would "
+            "go to different tasks: cast one of them, or use parallelism=1"
+            for other in others
+            if not divide_alike(types[first], types[other])
+        ]
+    return errors
 
 
 def _epoch_error(operator: Operator, schema: StructType) -> list[str]:

@@ -71,7 +71,10 @@ def checksum(rows: pa.Table) -> str:
 
 
 def partition_numbers(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
-    """Return for each row the number of its part, from 0. It depends only on the key, so every machine and run agrees."""
+    """Return for each row the number of its part, from 0. It depends only on the key, so every machine and run agrees.
+
+    Planner, profiler, studies and runtime all divide rows with this function.
+    """
     if parts == 1:
         return np.zeros(rows.num_rows, np.int64)
     combined = None
@@ -87,6 +90,8 @@ def _key_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a text per value. Values that are one key to Spark have the same text, such as both floating-point zeros."""
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return pa.chunked_array([[None if value is None else repr(value) for value in column.to_pylist()]], pa.string())
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())  # the text must not depend on the time zone
     return (pc.add(column, 0.0) if pa.types.is_floating(column.type) else column).cast(pa.string())
 
 
