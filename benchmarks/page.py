@@ -47,9 +47,9 @@ from starlette.routing import Route
 from holdfast.documents.job import Job, Layout, LightPe, Reading, Task
 from holdfast.protocol.client import Client
 from holdfast.trial.process_cluster import ProcessCluster
-from holdfast.ui.job_picture import edges_of, picture_of
+from holdfast.ui.job_picture import build_picture, find_edges
 from holdfast.ui.page_files import page_routes
-from holdfast.ui.replica_reasons import plan_of
+from holdfast.ui.replica_reasons import describe_plan
 
 NODES = 20
 PICTURES, FREEZE_MS, GROWTH, HALF_A_CORE = 0.8, 500.0, 1.1, 0.5
@@ -77,7 +77,7 @@ def picture(pes: int, layers: int) -> dict[str, Any]:
         tasks.append(Task(pe=f"pe{number:04}", kind="light", reads=reads, makes=(f"s{number}",)))
     job = Job(job="thousand", host_kind="light", pes={"x": LightPe()})
     layout = Layout(application="thousand", tasks=tuple(tasks))
-    return picture_of(1, job, layout, edges=edges_of(tasks), plan=plan_of(job, tasks), epoch_s=1 / 60)
+    return build_picture(1, job, layout, edges=find_edges(tasks), plan=describe_plan(job, tasks), epoch_s=1 / 60)
 
 
 class Feed:
@@ -190,9 +190,11 @@ class Hour(Feed):
 
 async def nothing_lost(request: Request) -> JSONResponse:
     """An answer to what if, of the usual size."""
-    lists: dict[str, list[str]] = {name: [] for name in ("struck", "goes_on", "late", "down", "downstream", "outputs", "untouched")}
+    lists: dict[str, list[str]] = {
+        name: [] for name in ("affected", "continues", "late", "down", "downstream", "outputs", "untouched")
+    }
     return JSONResponse(
-        {**lists, "said": ["pe0001/0: replica 1 on n08 goes on within 0.5 s; nothing is lost."] * 5, "becomes": "waits"}
+        {**lists, "sentences": ["pe0001/0: replica 1 on n08 continues within 0.5 s. No output is lost."] * 5, "becomes": "waits"}
     )
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from holdfast.cli.node import memory_bytes
 from holdfast.cli.shared import FiniteRange, application_argument, columns_option, exit_on_signals, json_option
-from holdfast.cli.ui import page_address
+from holdfast.cli.ui import page_url
 from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
@@ -138,7 +138,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     try:
         say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
         client = cluster.start()
-        say(f"watch it at {page_address(client.url, client.token)}")
+        say(f"watch it at {page_url(client.url, client.token)}")
         for node in client.nodes():
             if "spark_ui" in node["host_status"]["about"]:
                 say(f"Spark's own UI of {node['name']}: {node['host_status']['about']['spark_ui']}")

@@ -1,4 +1,4 @@
-"""holdfast ui: the page of a running orchestrator, or of a run that is over."""
+"""`holdfast ui`: show the page of a running orchestrator or of a run that has ended."""
 
 import secrets
 import socket
@@ -18,9 +18,9 @@ from holdfast.terminal import print_json, say
 @click.argument("run", metavar="[RUN]", required=False, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @orchestrator_options
 @click.option("--job", type=click.IntRange(1), help="Show this job first.  [default: the newest]")
-@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
 @click.option(
-    "--port", default=0, show_default="any that is free", type=click.IntRange(0, 65535), help="Port for a run that is over."
+    "--port", default=0, show_default="any free port", type=click.IntRange(0, 65535), help="Port to play a finished run back on."
 )
 @json_option
 def ui(
@@ -29,51 +29,52 @@ def ui(
     token_file: Path | None,
     certificate: Path | None,
     job: int | None,
-    opens: bool,
+    open_browser: bool,
     port: int,
     as_json: bool,
 ) -> None:
-    """Print the address of the page, with the token in it; --open opens it.
+    """Print the address of the web page, including the token.
 
-    Without RUN, or where RUN still runs, it is the page of the orchestrator. RUN is the --work folder of 'holdfast run': when that
-    is over, its history is played back from here, read-only, until Ctrl-C. The token stays in the browser: what follows a '#' is
-    not sent.
+    RUN is the --work folder of 'holdfast run'. While that run is running, or without RUN, the address is that of the
+    orchestrator's page. Once the run has ended, this command serves a read-only playback of its history until Ctrl-C. The token
+    follows a '#', so the browser does not send it as part of the address.
 
     \b
     Example:
       holdfast ui                        the page of ./orchestrator
       holdfast ui --orchestrator http://head:8470 --token-file user.token --open
-      holdfast ui run                    a run that is over, from its folder
+      holdfast ui run                    play a finished run back
     """
-    live = None if run is not None and not _runs(run) else _address(run, orchestrator, token_file, certificate)
-    if live is not None:
-        _tell(page_address(live[0], live[1], job), opens=opens, as_json=as_json, past=False)
+    if run is None or _is_running(run):
+        url, token = _find_orchestrator(run, orchestrator, token_file, certificate)
+        _print_url(page_url(url, token, job), open_browser=open_browser, as_json=as_json, past=False)
         return
-    assert run is not None
     from holdfast.control.api.listening import Listening, bind
     from holdfast.ui.past_run import read_run
     from holdfast.ui.past_run_server import serve_run
 
     past = read_run(run)
-    bound = bind(run, Listening(port=port)) if port else _any_port()
+    listener = bind(run, Listening(port=port)) if port else _listen_on_free_port()
     token = secrets.token_urlsafe(24)
-    host, number = bound.getsockname()[:2]
-    _tell(page_address(f"http://{host}:{number}", token, None), opens=opens, as_json=as_json, past=True)
-    serve_run(past, token, bound)
+    host, number = listener.getsockname()[:2]
+    _print_url(page_url(f"http://{host}:{number}", token), open_browser=open_browser, as_json=as_json, past=True)
+    serve_run(past, token, listener)
 
 
-def _address(run: Path | None, orchestrator: str | None, token_file: Path | None, certificate: Path | None) -> tuple[str, str]:
-    """Where the orchestrator is and the token for it, once it has answered."""
+def _find_orchestrator(
+    run: Path | None, orchestrator: str | None, token_file: Path | None, certificate: Path | None
+) -> tuple[str, str]:
+    """Return the URL of the orchestrator and its user token, after checking that it accepts the token."""
     from holdfast.protocol.client import find_client
 
-    where = str(run / "orchestrator") if run is not None else orchestrator
-    with find_client(where, token_file, certificate=certificate) as client:
-        client.jobs(limit=1)  # the token is right, too
+    location = str(run / "orchestrator") if run is not None else orchestrator
+    with find_client(location, token_file, certificate=certificate) as client:
+        client.jobs(limit=1)  # fails if the token is wrong
         return client.url, client.token
 
 
-def _runs(run: Path) -> bool:
-    """Whether the orchestrator of a run's folder answers, and knows the folder's token: another may have its port by now."""
+def _is_running(run: Path) -> bool:
+    """Return whether the run's orchestrator answers and accepts the run's token. (Another one may use its port by now.)"""
     from holdfast.protocol.client import find_client
 
     try:
@@ -84,23 +85,23 @@ def _runs(run: Path) -> bool:
     return True
 
 
-def _any_port() -> socket.socket:
-    bound = socket.create_server(("127.0.0.1", 0))
-    bound.set_inheritable(False)
-    return bound
+def _listen_on_free_port() -> socket.socket:
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.set_inheritable(False)
+    return listener
 
 
-def page_address(url: str, token: str, job: int | None = None) -> str:
-    """The address of the page, with the token where only the browser sees it."""
+def page_url(url: str, token: str, job: int | None = None) -> str:
+    """Return the address of the page, with the token in the fragment, which the browser does not send."""
     return f"{url}/ui/#{urlencode({'token': token, **({'job': job} if job else {})})}"
 
 
-def _tell(address: str, *, opens: bool, as_json: bool, past: bool) -> None:
+def _print_url(address: str, *, open_browser: bool, as_json: bool, past: bool) -> None:
     if as_json:
         print_json({"url": address, "past": past})
     else:
         click.echo(address)
     if past:
-        say("playing back a run that is over; Ctrl-C ends it")
-    if opens and not webbrowser.open(address):
-        say("no browser could be opened; open the address above")
+        say("playing back a finished run; press Ctrl-C to stop")
+    if open_browser and not webbrowser.open(address):
+        say("cannot open a browser; open the address above yourself")

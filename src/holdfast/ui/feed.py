@@ -1,4 +1,4 @@
-"""The stream of what changed, as server-sent events: a whole picture first, then only rows that differ from the last ones sent."""
+"""Send the page's data as server-sent events: first a complete frame, then frames with only what has changed."""
 
 from __future__ import annotations
 
@@ -8,89 +8,90 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from holdfast.ui.scene import Scene, TaskRow
+from holdfast.ui.page_data import PageData, TaskRow
 
-LIST_S = 1.0
-QUIET_S = 5.0
-SHARE = 0.05
-"""At most so much of a core goes into one feed: where looking takes long, it is done less often."""
+LIST_INTERVAL_S = 1.0
+KEEPALIVE_S = 5.0
+CPU_SHARE = 0.05
+"""The largest share of a core that one feed may use. If a frame is expensive to compute, frames are computed less often."""
 
 
-async def frames(
-    scene: Scene, job: int, *, every_s: float, for_s: float, after: int, over: Callable[[], bool]
+async def generate_frames(
+    page_data: PageData, job: int, *, every_s: float, for_s: float, after: int, is_over: Callable[[], bool]
 ) -> AsyncIterator[dict[str, Any]]:
-    """What to show, until `for_s` has passed or it is `over`; the first frame holds everything. `job` 0: whichever is newest."""
-    sent = _Sent(after)
-    ends = time.monotonic() + for_s
-    yield {"hello": scene.hello(), **await _changes(scene, job, sent)}
-    while not over():
-        began = time.thread_time()  # what it costs, not what a busy machine makes of it
-        frame = await _changes(scene, job, sent)
-        took_s = time.thread_time() - began
+    """Yield frames until `for_s` seconds have passed or `is_over` returns true. The first frame is complete.
+
+    `job` 0 selects the newest job. `after` is the number of the last event that the page has already received.
+    """
+    sent = _SentState(after)
+    end_s = time.monotonic() + for_s
+    yield {"hello": page_data.hello(), **await _find_changes(page_data, job, sent)}
+    while not is_over():
+        start_s = time.thread_time()  # CPU time, because wall time also grows when other processes are busy
+        frame = await _find_changes(page_data, job, sent)
+        cost_s = time.thread_time() - start_s
         if frame:
             yield frame
-        left_s = ends - time.monotonic()
-        if left_s <= 0:
+        remaining_s = end_s - time.monotonic()
+        if remaining_s <= 0:
             return
-        await asyncio.sleep(min(left_s, max(every_s, took_s / SHARE)))
+        await asyncio.sleep(min(remaining_s, max(every_s, cost_s / CPU_SHARE)))
 
 
-def encoded(frame: dict[str, Any]) -> bytes:
-    """A frame as a server-sent event."""
+def encode_frame(frame: dict[str, Any]) -> bytes:
+    """Return a frame as a server-sent event."""
     return b"data: " + json.dumps(frame, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
 
 
-class _Sent:
-    """What one page has been told."""
+class _SentState:
+    """What has been sent to one page so far."""
 
     def __init__(self, after: int) -> None:
         self.jobs: list[dict[str, Any]] | None = None
         self.nodes: dict[str, dict[str, Any]] = {}
-        self.mark: Any = None
+        self.picture_version: Any = None
         self.rows: list[TaskRow] = []
         self.event = after
         self.sampled_s = 0.0
-        self.listed_s = self.spoke_s = float("-inf")
+        self.listed_s = self.frame_s = float("-inf")
 
 
-async def _changes(scene: Scene, asked: int, sent: _Sent) -> dict[str, Any]:
-    """What differs from what was sent; noted as sent. Empty where nothing does, save for a sign of life now and then."""
-    found: dict[str, Any] = {}
+async def _find_changes(page_data: PageData, requested_job: int, sent: _SentState) -> dict[str, Any]:
+    """Return what differs from `sent`, and record it there. If nothing differs, return {}, or a keepalive if one is due."""
+    frame: dict[str, Any] = {}
     now_s = time.monotonic()
-    if now_s - sent.listed_s >= LIST_S:  # lists are long and change seldom
+    if now_s - sent.listed_s >= LIST_INTERVAL_S:  # lists are long and change seldom
         sent.listed_s = now_s
-        jobs = scene.jobs()
+        jobs = page_data.jobs()
         if jobs != sent.jobs:
-            found["jobs"] = sent.jobs = jobs
-        nodes = {node["name"]: node for node in scene.nodes()}
+            frame["jobs"] = sent.jobs = jobs
+        nodes = {node["name"]: node for node in page_data.nodes()}
         changed = [node for name, node in nodes.items() if sent.nodes.get(name) != node]
         if changed or nodes.keys() != sent.nodes.keys():
-            found["nodes"] = {"changed": changed, "names": list(nodes)}
+            frame["nodes"] = {"changed": changed, "names": list(nodes)}
             sent.nodes = nodes
-    job = asked or (sent.jobs[0]["id"] if sent.jobs else 0)
-    mark = scene.mark(job)
-    if mark is not None and mark != sent.mark:
-        found["picture"] = await scene.picture(job)
-        sent.mark, sent.rows, sent.sampled_s = mark, [], 0.0
-    elif mark is None and sent.mark is not None:
-        sent.mark, sent.rows = None, []
-        found["gone"] = True  # it has ended: what was shown of it stays on the page
-    if mark is not None:
-        rows = list(scene.tasks(job))
-        before = sent.rows
-        differing = {index: row for index, row in enumerate(rows) if index >= len(before) or row != before[index]}
-        if differing:
-            found["tasks"] = differing
+    job = requested_job or (sent.jobs[0]["id"] if sent.jobs else 0)
+    version = page_data.picture_version(job)
+    if version is not None and version != sent.picture_version:
+        frame["picture"] = await page_data.picture(job)
+        sent.picture_version, sent.rows, sent.sampled_s = version, [], 0.0
+    elif version is None and sent.picture_version is not None:
+        sent.picture_version, sent.rows = None, []
+        frame["gone"] = True  # the job has ended; the page continues to show its last state
+    if version is not None:
+        rows, previous = list(page_data.tasks(job)), sent.rows
+        changed_rows = {index: row for index, row in enumerate(rows) if index >= len(previous) or row != previous[index]}
+        if changed_rows:
+            frame["tasks"] = changed_rows
         sent.rows = rows
-        samples = scene.samples(job, sent.sampled_s)
+        samples = page_data.samples(job, sent.sampled_s)
         if samples:
-            found["samples"] = samples
+            frame["samples"] = samples
             sent.sampled_s = samples[-1][0]
-    events, last = scene.events(sent.event)
+    events, sent.event = page_data.events(sent.event)
     if events:
-        found["events"] = events
-    sent.event = last
-    if found or now_s - sent.spoke_s >= QUIET_S:
-        sent.spoke_s = now_s
-        found["at_s"] = round(scene.now_s(), 3)
-    return found
+        frame["events"] = events
+    if frame or now_s - sent.frame_s >= KEEPALIVE_S:
+        sent.frame_s = now_s
+        frame["at_s"] = round(page_data.now_s(), 3)
+    return frame

@@ -1,4 +1,4 @@
-"""The part of a job that stays while it runs: tasks with their places on the page, edges, the plan, the contract."""
+"""Describe what does not change while a job runs: its tasks and where to draw them, its edges, its plan and its contract."""
 
 from __future__ import annotations
 
@@ -6,55 +6,63 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.documents.job import Contract, Job, Layout, Task
-from holdfast.ui.graph_layout import arrange
+from holdfast.ui.graph_layout import Point, arrange
 
 Edge = tuple[str, str, str]
-"""(maker, reader, stream): who makes a stream and who reads it, by task names."""
+"""(producer, reader, stream): the names of the tasks that produce and read a stream."""
 
 
-def edges_of(tasks: Sequence[Task]) -> list[Edge]:
-    """Who reads whom within one job."""
-    makers: dict[str, list[Task]] = {}
+def find_edges(tasks: Sequence[Task]) -> list[Edge]:
+    """Return the edges between tasks of the same job."""
+    producers: dict[str, list[Task]] = {}
     for task in tasks:
         for stream in task.makes:
-            makers.setdefault(stream, []).append(task)
+            producers.setdefault(stream, []).append(task)
     return [
-        (maker.name, task.name, reading.stream)
+        (producer.name, task.name, reading.stream)
         for task in tasks
         for reading in task.reads
         if reading.job is None
-        for maker in makers.get(reading.stream, ())
-        if maker.task in reading.tasks
+        for producer in producers.get(reading.stream, ())
+        if producer.task in reading.tasks
     ]
 
 
-def picture_of(
+def find_readers(tasks: Sequence[Task], edges: Sequence[Edge]) -> dict[str, tuple[str, ...]]:
+    """Return the tasks that read each task's output."""
+    readers: dict[str, dict[str, None]] = {task.name: {} for task in tasks}
+    for producer, reader, _ in edges:
+        readers[producer][reader] = None
+    return {name: tuple(names) for name, names in readers.items()}
+
+
+def build_picture(
     number: int, job: Job, layout: Layout, *, edges: Sequence[Edge], plan: Mapping[str, Any], epoch_s: float | None
 ) -> dict[str, Any]:
-    """The picture of a job. Edges name their ends by their place in the list of tasks."""
+    """Return the picture of a job. An edge refers to its tasks by their indexes in the list of tasks."""
     names = [task.name for task in layout.tasks]
-    place = {name: index for index, name in enumerate(names)}
-    inner = [edge for edge in edges if edge[0] in place and edge[1] in place]
-    arranged = arrange(names, [(maker, reader) for maker, reader, _ in inner])
-    ways: dict[tuple[str, str], list[str]] = {}
-    for maker, reader, stream in inner:
-        ways.setdefault((maker, reader), []).append(stream)
+    index = {name: k for k, name in enumerate(names)}
+    streams: dict[tuple[str, str], set[str]] = {}
+    for producer, reader, stream in edges:
+        if producer in index and reader in index:
+            streams.setdefault((producer, reader), set()).add(stream)
+    arrangement = arrange(names, list(streams))
     return {
         "job": number,
         "name": job.job,
         "application": layout.application,
         "host_kind": job.host_kind,
         "epoch_s": epoch_s,
-        "size": list(arranged.size),
-        "tasks": [_task(task, arranged.places[task.name], plan, job.contract_of(task.pe)) for task in layout.tasks],
+        "size": list(arrangement.size),
+        "tasks": [_describe_task(task, arrangement.points[task.name], plan, job.contract_of(task.pe)) for task in layout.tasks],
         "edges": [
             {
-                "from": place[a],
-                "to": place[b],
-                "streams": sorted(set(streams)),
-                "via": [list(p) for p in arranged.routes.get((a, b), ())],
+                "from": index[a],
+                "to": index[b],
+                "streams": sorted(names_of_streams),
+                "via": [list(point) for point in arrangement.routes.get((a, b), ())],
             }
-            for (a, b), streams in ways.items()
+            for (a, b), names_of_streams in streams.items()
         ],
         "plan": {name: value for name, value in plan.items() if name != "tasks"},
         "contract": job.contract.model_dump(mode="json"),
@@ -62,25 +70,25 @@ def picture_of(
     }
 
 
-def _task(task: Task, at: tuple[float, float], plan: Mapping[str, Any], contract: Contract) -> dict[str, Any]:
+def _describe_task(task: Task, point: Point, plan: Mapping[str, Any], contract: Contract) -> dict[str, Any]:
     return {
         "name": task.name,
         "kind": task.kind,
         "operators": list(task.operators),
         "reads": [f"{reading.job}:{reading.stream}" if reading.job else reading.stream for reading in task.reads],
         "makes": list(task.makes),
-        "x": at[0],
-        "y": at[1],
+        "x": point[0],
+        "y": point[1],
         "reason": plan["tasks"].get(task.name),
-        "late": _late(contract),
+        "late": _describe_lateness(contract),
     }
 
 
-def _late(contract: Contract) -> str | None:
-    """What is done about a PE that is merely late, where anything is."""
+def _describe_lateness(contract: Contract) -> str | None:
+    """Say what happens when a PE is late but alive, or return None if nothing does."""
     match contract.protection:
         case "prediction":
-            return f"When it is late by {contract.deadline_s:g} s, an agent predicts its output until it is there."
+            return f"If it is {contract.deadline_s:g} s late, an agent predicts its output until it catches up."
         case "upstream":
-            return f"When it is late by {contract.reroute_after_s:g} s, its input is re-routed to a replica that was idle."
+            return f"If it is {contract.reroute_after_s:g} s late, the orchestrator wakes an idle replica to process its input."
     return None

@@ -1,4 +1,4 @@
-"""The files of the page, served from the package with headers that let it load nothing from anywhere else."""
+"""Serve the files of the page from the package, with headers that forbid loading anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ HEADERS = {
 
 
 def page_routes() -> list[Route]:
-    """The page at /ui/ and a way there from /. It needs no token itself: it holds nothing until it has one to ask with."""
+    """Return the routes of the page at /ui/, and a redirect from /. Files need no token; the data that the page requests does."""
     return [
-        Route("/", _to_page, methods=["GET"]),
-        Route("/ui", _to_page, methods=["GET"]),
-        Route("/ui/", _file, methods=["GET"]),
-        Route("/ui/{name}", _file, methods=["GET"]),
+        Route("/", _redirect_to_page, methods=["GET"]),
+        Route("/ui", _redirect_to_page, methods=["GET"]),
+        Route("/ui/", _serve_file, methods=["GET"]),
+        Route("/ui/{name}", _serve_file, methods=["GET"]),
     ]
 
 
-async def _to_page(request: Request) -> Response:
+async def _redirect_to_page(request: Request) -> Response:
     return RedirectResponse("/ui/", status_code=307)
 
 
-async def _file(request: Request) -> Response:
+async def _serve_file(request: Request) -> Response:
     name = request.path_params.get("name", "index.html")
-    known = page_files()
-    if name not in known:
+    files_by_name = page_files()
+    if name not in files_by_name:
         return error_response(404, f"the page has no file '{name[:100]}'")
-    content, tag, kind = known[name]
+    content, tag, media_type = files_by_name[name]
     headers = {**HEADERS, "ETag": tag}
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=kind, headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 @cache
 def page_files() -> dict[str, tuple[bytes, str, str]]:
-    """Every file of the page: its content, its tag and its type."""
-    found = {}
+    """Return the content, the ETag and the media type of every file of the page, by name."""
+    files_by_name = {}
     for entry in files("holdfast.ui").joinpath("static").iterdir():
         suffix = f".{entry.name.rpartition('.')[2]}"
         if suffix in TYPES:
             content = entry.read_bytes()
-            found[entry.name] = content, f'"{hashlib.sha256(content).hexdigest()[:20]}"', TYPES[suffix]
-    return found
+            files_by_name[entry.name] = content, f'"{hashlib.sha256(content).hexdigest()[:20]}"', TYPES[suffix]
+    return files_by_name

@@ -1,22 +1,22 @@
-"""What would happen if replicas were gone: who takes over, what stops, and which outputs that reaches."""
+"""Predict what would happen if replicas were lost: which replicas take over, which tasks stop, and which outputs that affects."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.documents.job import Contract, Policy
 
-LIVING = frozenset({"running", "finished"})
-WAITING = frozenset({"idle"})
-COMING = frozenset({"placed", "starting"})
-BECOMES = ("waits", "tentative", "predicted")
+RUNNING_STATES = frozenset({"running", "finished"})
+IDLE_STATES = frozenset({"idle"})
+STARTING_STATES = frozenset({"placed", "starting"})
+EFFECTS = ("waits", "tentative", "predicted")
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaAt:
-    """One replica of a task: where it is and what it does."""
+class ReplicaView:
+    """One replica of a task: its node and its state."""
 
     key: str
     replica: int
@@ -25,179 +25,168 @@ class ReplicaAt:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskAt:
-    """A task at a moment: its replicas, and the tasks that read what it makes."""
+class TaskView:
+    """A task at one moment: its replicas, and the tasks that read its output."""
 
     name: str
     kind: str
-    replicas: tuple[ReplicaAt, ...]
+    replicas: tuple[ReplicaView, ...]
     readers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Consequences:
-    """What follows from a loss. `goes_on`, `late` and `down` are the struck tasks; `downstream` reads of those that are down.
+    """What a loss of replicas leads to.
 
-    `late`: nothing runs now, and a replica that waits or starts will. `outputs` are the sinks that a loss reaches. `becomes` says
-    what happens downstream: it waits, or what it makes is tentative or predicted.
+    `affected` are the tasks that lose a replica. Each of them is in one of three lists: it `continues` with another replica, it
+    is `late` because an idle or starting replica must catch up first, or it is `down`. `downstream` are the tasks that read,
+    directly or indirectly, from those that are down. `becomes` says what happens to these: they wait, or their output is
+    tentative or predicted. `outputs` are the affected sinks and `untouched` the others. `sentences` say all this in words.
     """
 
-    struck: tuple[str, ...] = ()
-    goes_on: tuple[str, ...] = ()
+    affected: tuple[str, ...] = ()
+    continues: tuple[str, ...] = ()
     late: tuple[str, ...] = ()
     down: tuple[str, ...] = ()
     downstream: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     untouched: tuple[str, ...] = ()
-    said: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     becomes: str = "waits"
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def consequences(
-    tasks: Sequence[TaskAt], gone: Callable[[ReplicaAt], bool], *, contract: Callable[[str], Contract], policy: Policy
+def find_consequences(
+    tasks: Sequence[TaskView], is_lost: Callable[[ReplicaView], bool], *, contract: Callable[[str], Contract], policy: Policy
 ) -> Consequences:
-    """What follows when the replicas that `gone` picks are lost at this moment, in lists and in sentences."""
-    struck: list[str] = []
-    goes_on: list[str] = []
+    """Return what happens if the replicas that `is_lost` selects are lost now. `contract` returns the contract of a PE."""
+    continues: list[str] = []
     late: list[str] = []
     down: list[str] = []
-    said: list[str] = []
+    sentences: list[str] = []
     for task in tasks:
-        left = [replica for replica in task.replicas if not gone(replica)]
-        if len(left) == len(task.replicas) or not any(r.state in LIVING | WAITING | COMING for r in task.replicas if gone(r)):
+        if not any(r.state in RUNNING_STATES | IDLE_STATES | STARTING_STATES for r in task.replicas if is_lost(r)):
             continue
-        struck.append(task.name)
-        promise = contract(_pe(task.name))
-        running = [replica for replica in left if replica.state in LIVING]
-        waiting = [replica for replica in left if replica.state in WAITING]
-        coming = [replica for replica in left if replica.state in COMING]
-        if running:
-            goes_on.append(task.name)
-            said.append(_takes_over(task.name, running[0], promise))
-        elif waiting or coming:
-            late.append(task.name)
-            other, how = (waiting[0], "is activated") if waiting else (coming[0], "is still starting")
-            said.append(f"{task.name}: replica {other.replica} on {other.node} {how} and catches up from the newest checkpoint.")
-        else:
+        remaining = [replica for replica in task.replicas if not is_lost(replica)]
+        running, idle, starting = (
+            next((replica for replica in remaining if replica.state in states), None)
+            for states in (RUNNING_STATES, IDLE_STATES, STARTING_STATES)
+        )
+        substitute = running or idle or starting
+        if substitute is None:
             down.append(task.name)
-            said.append(_stops(task.name, promise, policy))
-    downstream = reached(tasks, down)
-    kinds, readers = {task.name: task.kind for task in tasks}, _readers(tasks)
-    outputs = tuple(name for name in (*down, *downstream) if kinds[name] == "sink" or not readers[name])
+            sentences.append(_describe_stop(task.name, contract(_pe(task.name)), policy))
+        elif running:
+            continues.append(task.name)
+            sentences.append(_describe_takeover(task.name, running, contract(_pe(task.name))))
+        else:
+            late.append(task.name)
+            action = "is activated" if idle else "finishes starting"
+            sentences.append(
+                f"{task.name}: replica {substitute.replica} on {substitute.node} {action} "
+                "and catches up from the newest checkpoint."
+            )
+    downstream = find_downstream(tasks, down)
+    affected = {*continues, *late, *down}
+    by_name = {task.name: task for task in tasks}
+    outputs = tuple(name for name in (*down, *downstream) if by_name[name].kind == "sink" or not by_name[name].readers)
     untouched = tuple(task.name for task in tasks if task.kind == "sink" and task.name not in outputs)
-    becomes = max((_becomes(contract(_pe(name))) for name in down), key=BECOMES.index, default=BECOMES[0])
-    said += _downstream(tasks, down, contract)
+    sentences += _describe_downstream(tasks, down, contract)
     if down and outputs:
-        said.append(f"Output reached: {_list(outputs)}.")
+        sentences.append(f"Affected outputs: {_join(outputs)}.")
     if down and untouched:
-        said.append(f"Output not reached: {_list(untouched)}.")
-    if not struck:
-        said.append("Nothing that runs would be lost.")
+        sentences.append(f"Unaffected outputs: {_join(untouched)}.")
+    if not affected:
+        sentences.append("No running replica would be lost.")
     return Consequences(
-        struck=tuple(struck),
-        goes_on=tuple(goes_on),
+        affected=tuple(task.name for task in tasks if task.name in affected),
+        continues=tuple(continues),
         late=tuple(late),
         down=tuple(down),
         downstream=tuple(downstream),
         outputs=outputs,
         untouched=untouched,
-        said=tuple(said),
-        becomes=becomes,
+        sentences=tuple(sentences),
+        becomes=max((_effect(contract(_pe(name))) for name in down), key=EFFECTS.index, default=EFFECTS[0]),
     )
 
 
-def reached(tasks: Sequence[TaskAt], start: Sequence[str]) -> list[str]:
-    """Every task that reads of these, at whatever distance, in the order of the tasks."""
-    readers = _readers(tasks)
-    seen, waiting = set(start), list(start)
-    while waiting:
-        for reader in readers.get(waiting.pop(), ()):
-            if reader not in seen:
-                seen.add(reader)
-                waiting.append(reader)
-    return [task.name for task in tasks if task.name in seen and task.name not in start]
+def find_downstream(tasks: Sequence[TaskView], start: Sequence[str]) -> list[str]:
+    """Return every task that reads from one of these, directly or indirectly, in the order of `tasks`."""
+    readers = {task.name: task.readers for task in tasks}
+    visited, queue = set(start), list(start)
+    while queue:
+        for reader in readers.get(queue.pop(), ()):
+            if reader not in visited:
+                visited.add(reader)
+                queue.append(reader)
+    return [task.name for task in tasks if task.name in visited and task.name not in start]
 
 
-def _readers(tasks: Sequence[TaskAt]) -> Mapping[str, tuple[str, ...]]:
-    return {task.name: task.readers for task in tasks}
+def _describe_takeover(name: str, replica: ReplicaView, contract: Contract) -> str:
+    when = "at once" if contract.secondary == "eager" else f"within {contract.patience_s:g} s"
+    return f"{name}: replica {replica.replica} on {replica.node} continues {when}. No output is lost and no reader waits."
 
 
-def _takes_over(name: str, other: ReplicaAt, promise: Contract) -> str:
-    when = "at once" if promise.secondary == "eager" else f"within {promise.patience_s:g} s"
-    return f"{name}: replica {other.replica} on {other.node} goes on {when}; nothing is lost and nothing waits."
+def _describe_stop(name: str, contract: Contract, policy: Policy) -> str:
+    stop = f"{name}: no other replica is alive, so it stops."
+    if policy.restart == "never":
+        return f"{stop} The job's policy does not restart it."
+    where = "when its node is back" if policy.restart == "here" else "on another node"
+    return f"{stop} The orchestrator restarts it {where}, and it replays at most {contract.checkpoint_epochs} epochs."
 
 
-def _stops(name: str, promise: Contract, policy: Policy) -> str:
-    where = {
-        "here": "when its node is back",
-        "elsewhere": "on another node",
-        "missing": "on another node",
-        "never": "never by itself",
-    }[policy.restart]
-    again = f"It is started again {where}" if policy.restart != "never" else "It is not started again"
-    replay = f" and replays at most {promise.checkpoint_epochs} epochs, as one job" if policy.restart != "never" else ""
-    return f"{name}: no other replica lives, so it stops. {again}{replay}."
-
-
-def _downstream(tasks: Sequence[TaskAt], down: Sequence[str], contract: Callable[[str], Contract]) -> list[str]:
-    """What those who read of the tasks that are down do, per way in which their contracts deal with that."""
-    alike: dict[str, list[str]] = {}
+def _describe_downstream(tasks: Sequence[TaskView], down: Sequence[str], contract: Callable[[str], Contract]) -> list[str]:
+    """Say what the readers of the stopped tasks do: one sentence for all tasks whose contracts have the same effect."""
+    groups: dict[str, list[str]] = {}
     for name in down:
-        alike.setdefault(_goes_on(contract(_pe(name))), []).append(name)
-    found = []
-    for how, names in alike.items():
-        readers = reached(tasks, names)
+        groups.setdefault(_sentence_template(contract(_pe(name))), []).append(name)
+    sentences = []
+    for template, names in groups.items():
+        readers = find_downstream(tasks, names)
         if readers:
-            many = len(readers) > 1
-            words = {
-                "who": _list(readers),
-                "s": "" if many else "s",
-                "es": "" if many else "es",
-                "they": _they(readers),
-                "it": _it(names),
-            }
-            found.append(how.format(**words))
-    return found
+            many, several = len(names) > 1, len(readers) > 1
+            sentences.append(
+                template.format(
+                    readers=_join(readers),
+                    s="" if several else "s",
+                    their="their" if several else "its",
+                    it="them" if many else "it",
+                    its="their" if many else "its",
+                )
+            )
+    return sentences
 
 
-def _becomes(promise: Contract) -> str:
-    if promise.protection == "prediction":
+def _effect(contract: Contract) -> str:
+    if contract.protection == "prediction":
         return "predicted"
-    return "waits" if promise.tentative_after_s is None else "tentative"
+    return "waits" if contract.tentative_after_s is None else "tentative"
 
 
-def _goes_on(promise: Contract) -> str:
-    """How readers of a dead PE go on, as a sentence to be filled in."""
-    after = "is corrected afterwards" if promise.correction else "is not made again"
-    match _becomes(promise):
+def _sentence_template(contract: Contract) -> str:
+    """Return a sentence about what the readers of a stopped PE do, with fields for the names and pronouns."""
+    correction = "is corrected afterwards" if contract.correction else "is not corrected"
+    match _effect(contract):
         case "predicted":
             return (
-                f"After {promise.deadline_s:g} s an agent predicts {{it}}, for at most {promise.predicting.most_epochs} epochs; "
-                f"what {{who}} make{{s}} of that is predicted and {after}."
+                f"After {contract.deadline_s:g} s an agent predicts {{its}} output, for at most {contract.predicting.most_epochs} "
+                f"epochs. The output of {{readers}} is then predicted and {correction}."
             )
         case "tentative":
             return (
-                f"After {promise.tentative_after_s:g} s {{who}} go{{es}} on without {{it}}; "
-                f"what {{they}} make{{s}} is tentative and {after}."
+                f"After {contract.tentative_after_s:g} s {{readers}} continue{{s}} without {{it}}; "
+                f"{{their}} output is tentative and {correction}."
             )
-    return "{who} wait{s} for {it}; what {they} made stays exact."
+    return "{readers} wait{s} for {it}; {their} earlier output stays exact."
 
 
 def _pe(task: str) -> str:
     return task.rpartition("/")[0]
 
 
-def _it(names: Sequence[str]) -> str:
-    return "them" if len(names) > 1 else "it"
-
-
-def _they(names: Sequence[str]) -> str:
-    return "they" if len(names) > 1 else "it"
-
-
-def _list(names: Sequence[str], *, most: int = 6) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def _join(names: Sequence[str], *, limit: int = 6) -> str:
+    shown = ", ".join(names[:limit])
+    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown

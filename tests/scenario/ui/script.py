@@ -16,10 +16,10 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.documents.job import Job, Layout, LightPe, Reading, Task
-from holdfast.ui.feed import encoded
-from holdfast.ui.job_picture import edges_of, picture_of
+from holdfast.ui.feed import encode_frame
+from holdfast.ui.job_picture import build_picture, find_edges
 from holdfast.ui.page_files import page_routes
-from holdfast.ui.replica_reasons import plan_of
+from holdfast.ui.replica_reasons import describe_plan
 
 TOKEN = "scripted"
 
@@ -32,7 +32,7 @@ def picture(*names: str, job: int = 1) -> dict[str, Any]:
     ]
     document = Job(job="scripted", host_kind="light", pes={"x": LightPe()})
     layout = Layout(application="scripted", tasks=tuple(tasks))
-    return picture_of(job, document, layout, edges=edges_of(tasks), plan=plan_of(document, tasks), epoch_s=1.0)
+    return build_picture(job, document, layout, edges=find_edges(tasks), plan=describe_plan(document, tasks), epoch_s=1.0)
 
 
 def row(epoch: int, *, quality: str = "exact", node: str = "n1", state: str = "running", error: str | None = None) -> list[Any]:
@@ -85,7 +85,7 @@ class Script:
         self._thread.start()
 
     def say(self, **frame: Any) -> None:
-        self._tell(encoded(frame))
+        self._tell(encode_frame(frame))
 
     def drop(self) -> None:
         self._tell(None)
@@ -120,14 +120,14 @@ class Script:
         if self.tokens[-1] == "wrong":
             return JSONResponse({"error": "that is not the user token"}, status_code=401)
         if parse_qs(request.url.query).get("wait_s") == ["0"]:
-            return Response(encoded(self.begins), media_type="text/event-stream")
+            return Response(encode_frame(self.begins), media_type="text/event-stream")
         return StreamingResponse(self._frames(), media_type="text/event-stream")
 
     async def _frames(self) -> Any:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._pages.append(queue)
         try:
-            yield encoded(self.begins)
+            yield encode_frame(self.begins)
             while (part := await queue.get()) is not None:
                 yield part
         finally:
@@ -135,9 +135,9 @@ class Script:
 
     async def _consequences(self, request: Request) -> Response:
         lists: dict[str, list[str]] = {
-            name: [] for name in ("struck", "goes_on", "late", "down", "downstream", "outputs", "untouched")
+            name: [] for name in ("affected", "continues", "late", "down", "downstream", "outputs", "untouched")
         }
-        return JSONResponse({**lists, "said": ["Nothing that runs would be lost."], "becomes": "waits"})
+        return JSONResponse({**lists, "sentences": ["No running replica would be lost."], "becomes": "waits"})
 
     async def _fault(self, request: Request) -> Response:
         self.struck.append(json.loads(await request.body()))

@@ -273,7 +273,7 @@ def test_a_number_that_is_not_asked_for_cannot_be_wrong(opened, script):
     opened.select_option("#fault-kind", "stall-pe")
     opened.fill("#fault-for", "0")
     opened.select_option("#fault-kind", "crash-pe")
-    opened.locator("#fault-foreseen", has_text="Nothing that runs").wait_for()
+    opened.locator("#fault-foreseen", has_text="No running replica").wait_for()
     opened.check("#fault-sure")
     opened.click("#fault-strike")
     opened.locator("#fault-dialog").wait_for(state="hidden")
@@ -338,7 +338,7 @@ def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, 
     for task in shown["picture"]["tasks"]:
         task |= {"name": f"{harm}/0", "operators": [harm], "reads": [harm], "makes": [harm]}
         task["reason"] = {"planned": True, "why": [harm], "quality_without": 0.1}
-    shown["picture"]["plan"] |= {"said": harm, "quality": 0.5, "next": {"why": harm}}
+    shown["picture"]["plan"] |= {"summary": harm, "quality": 0.5, "next": {"why": harm}}
     for job in shown["jobs"]:
         job |= {"name": harm, "state": harm}
     shown["nodes"] = {"changed": [{**node(harm), "labels": {"rack": harm}}], "names": [harm]}

@@ -13,7 +13,7 @@ from holdfast.documents.document import read_document, write_document
 from holdfast.documents.job import Job, Task
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.planning.ppa.plan_document import PlanDocument
-from holdfast.ui.replica_reasons import plan_of
+from holdfast.ui.replica_reasons import describe_plan
 
 LINE = Topology(
     topology="line",
@@ -94,9 +94,9 @@ def test_job_page_shows_the_reasons_of_the_advice(advice, tmp_path):
     write_document(tmp_path / "plan.json", plan_document(advice, LINE))
     job = Job(job="line", application="line.py", log="log", plan=str(tmp_path / "plan.json"))
     tasks = [Task(pe="read", task=0), Task(pe="read", task=1), Task(pe="count", task=0, replicas=2)]
-    shown = plan_of(job, tasks)
-    assert shown["said"] == (
-        "1 of a budget of 1 replicas, chosen by 'advise'; it spares 90.0% of the loss to be expected of single failures."
+    shown = describe_plan(job, tasks)
+    assert shown["summary"] == (
+        "'advise' uses 1 of a budget of 1 replicas; it avoids 90.0% of the expected loss from single failures."
     )
     assert shown["tasks"]["count/0"]["quality_without"] == pytest.approx(0.0)
     assert shown["tasks"]["read/0"] == {"planned": False, "why": [advice.why("read")], "quality_without": None}

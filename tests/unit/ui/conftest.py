@@ -1,4 +1,4 @@
-"""A run that is over, as its folder is left behind: a database with one job and a history, both written by the real writers."""
+"""The folder of a run that has ended: a database with one job, and a history. Both are written by the product's own code."""
 
 import sqlite3
 from collections.abc import Callable
@@ -25,7 +25,7 @@ TASKS = (
 
 
 def write_run(folder: Path) -> Path:
-    """Twenty epochs; `index` dies at 8 s, is absent for two epochs, and has made them good by 14 s."""
+    """Write a run of twenty epochs: `index` fails at 8 s, two of its epochs are absent, and both are corrected by 14 s."""
     log = folder / "log"
     job = Job(
         job="bargains", application="bargains.py", log=str(log), contract=Contract(tentative_after_s=1.0), replicas={"vwap": 2}
@@ -34,7 +34,7 @@ def write_run(folder: Path) -> Path:
     _write_database(folder / "orchestrator" / "jobs.db", job, Layout(application="bargains", tasks=TASKS))
     history = History(folder / "history-run.jsonl", "run")
     for at_s, kind, about in sorted(_events(), key=lambda event: event[0]):
-        with mock.patch("time.time", return_value=BEGAN_S + at_s):  # the writer reads the clock; the run is long over
+        with mock.patch("time.time", return_value=BEGAN_S + at_s):  # History reads the clock, but the run lies in the past
             history.append(kind, about)
     history.close()
     return folder
@@ -59,15 +59,15 @@ def _events():
             yield second + 0.1, "usage", {"node": node, "pid": 1, "cpu_s": second * 0.75, "memory_bytes": 2**29}
     for key, node in places.items():
         yield 0.2, "start", {"replica": f"7:{key}", "incarnation": 1, "node": node}
-        yield 0.6, "orchestrator", _said("replica", "running", 0.5, node=node, replica=f"7:{key}")
+        yield 0.6, "orchestrator", _orchestrator_event("replica", "running", 0.5, node=node, replica=f"7:{key}")
     yield 8.0, "fault", {"what": "crash pe index/0", "tasks": ["index/0"], "for_s": None}
-    yield 8.2, "orchestrator", _said("replica", "failed: killed by a fault", 8.1, node="n2", replica="7:index/0.0")
+    yield 8.2, "orchestrator", _orchestrator_event("replica", "failed: killed by a fault", 8.1, node="n2", replica="7:index/0.0")
     yield (
         9.0,
         "orchestrator",
-        _said("replica", "moved from n2 to n1: restarted after failure 1", 9.0, node="n1", replica="7:index/0.0"),
+        _orchestrator_event("replica", "moved from n2 to n1: restarted after failure 1", 9.0, node="n1", replica="7:index/0.0"),
     )
-    yield 10.2, "orchestrator", _said("replica", "running", 10.1, node="n1", replica="7:index/0.0")
+    yield 10.2, "orchestrator", _orchestrator_event("replica", "running", 10.1, node="n1", replica="7:index/0.0")
     for epoch in range(100, 120):
         closed = epoch - 100 + 2.0
         gap = epoch in (107, 108)
@@ -80,7 +80,7 @@ def _events():
             yield 13.5, "output", _output(epoch, "final", "exact")
 
 
-def _said(what: str, text: str, at_s: float, **who: object) -> dict[str, object]:
+def _orchestrator_event(what: str, text: str, at_s: float, **who: object) -> dict[str, object]:
     return {"text": text, "what": what, "reported_s": BEGAN_S + at_s, "job": 7, **who}
 
 

@@ -1,4 +1,4 @@
-"""The command `holdfast ui`, as far as it needs no orchestrator; scenarios have the rest."""
+"""`holdfast ui` without an orchestrator. The scenario tests cover the rest."""
 
 import json
 import threading
@@ -7,16 +7,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.ui import page_address, ui
+from holdfast.cli.ui import page_url, ui
 from holdfast.errors import HoldfastError
 
 
-def test_the_token_stands_behind_the_hash_where_no_server_sees_it():
-    assert page_address("http://head:8470", "a+b") == "http://head:8470/ui/#token=a%2Bb"
-    assert page_address("http://head:8470", "t", 3).endswith("/ui/#token=t&job=3")
+def test_token_is_in_the_fragment_of_the_address():
+    assert page_url("http://head:8470", "a+b") == "http://head:8470/ui/#token=a%2Bb"
+    assert page_url("http://head:8470", "t", 3).endswith("/ui/#token=t&job=3")
 
 
-def test_without_an_orchestrator_or_a_run_it_says_what_to_do(tmp_path, monkeypatch):
+def test_missing_orchestrator_or_run_is_an_error_with_advice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("HOLDFAST_URL", "HOLDFAST_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -27,8 +27,8 @@ def test_without_an_orchestrator_or_a_run_it_says_what_to_do(tmp_path, monkeypat
         run(ui, [str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
 
-class Another(BaseHTTPRequestHandler):
-    """An orchestrator that serves, and has tokens of its own."""
+class OtherOrchestrator(BaseHTTPRequestHandler):
+    """An orchestrator with other tokens."""
 
     def do_GET(self):
         body = json.dumps(
@@ -40,23 +40,23 @@ class Another(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Keep quiet."""
+        """Print nothing."""
 
 
-def test_a_run_that_is_over_is_played_back_though_another_orchestrator_has_its_port_now(past, monkeypatch):
-    served = []
+def test_finished_run_is_played_back_when_another_orchestrator_has_its_port(past, monkeypatch):
+    served_jobs = []
     monkeypatch.setattr(
-        "holdfast.ui.past_run_server.serve_run", lambda run, token, bound: served.append(run.number) or bound.close()
+        "holdfast.ui.past_run_server.serve_run", lambda run, token, listener: served_jobs.append(run.number) or listener.close()
     )
-    with HTTPServer(("127.0.0.1", 0), Another) as other:
-        serving = threading.Thread(target=other.serve_forever)
-        serving.start()
+    with HTTPServer(("127.0.0.1", 0), OtherOrchestrator) as other:
+        server_thread = threading.Thread(target=other.serve_forever)
+        server_thread.start()
         try:
             (past / "orchestrator" / "address").write_text(f"http://127.0.0.1:{other.server_port}")
-            (past / "orchestrator" / "user.token").write_text("of the run that is over")
+            (past / "orchestrator" / "user.token").write_text("token of the finished run")
             result = CliRunner().invoke(ui, [str(past), "--json"], standalone_mode=False, catch_exceptions=False)
         finally:
             other.shutdown()
-            serving.join()
-    assert served == [7]
+            server_thread.join()
+    assert served_jobs == [7]
     assert json.loads(result.stdout)["past"] is True

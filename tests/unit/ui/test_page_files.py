@@ -1,4 +1,4 @@
-"""The files of the page: nothing from elsewhere, nothing inline, nothing missing."""
+"""The files of the page load nothing from elsewhere, run nothing inline, and are complete."""
 
 import asyncio
 import re
@@ -10,15 +10,15 @@ from holdfast.ui.page_files import page_files, page_routes
 
 
 def get(path, **headers):
-    async def asked():
+    async def request():
         transport = httpx.ASGITransport(Starlette(routes=page_routes()))
         async with httpx.AsyncClient(transport=transport, base_url="http://page") as http:
             return await http.get(path, headers=headers)
 
-    return asyncio.run(asked())
+    return asyncio.run(request())
 
 
-def test_the_page_may_load_nothing_from_anywhere_else_and_runs_nothing_inline():
+def test_page_loads_nothing_from_elsewhere_and_runs_nothing_inline():
     answer = get("/ui/")
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert "unsafe" not in answer.headers["content-security-policy"]
@@ -28,18 +28,18 @@ def test_the_page_may_load_nothing_from_anywhere_else_and_runs_nothing_inline():
         assert not addresses, f"{name} names {addresses}"
 
 
-def test_every_file_that_is_named_is_there():
-    known = page_files()
-    for name, (content, _, _) in known.items():
+def test_every_referenced_file_and_element_exists():
+    files = page_files()
+    for name, (content, _, _) in files.items():
         for other in re.findall(r'(?:from|src=|href=)\s*"(?:\./)?([\w.]+\.(?:js|css|svg))"', content.decode()):
-            assert other in known, f"{name} wants {other}"
-    ids = set(re.findall(r'id="([\w-]+)"', known["index.html"][0].decode()))
-    for name, (content, _, _) in known.items():
-        for wanted in re.findall(r'(?:getElementById|get|say)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
-            assert wanted in ids, f"{name} wants an element '{wanted}'"
+            assert other in files, f"{name} refers to {other}"
+    ids = set(re.findall(r'id="([\w-]+)"', files["index.html"][0].decode()))
+    for name, (content, _, _) in files.items():
+        for element in re.findall(r'(?:getElementById|get|say)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
+            assert element in ids, f"{name} refers to element '{element}'"
 
 
-def test_a_file_that_the_browser_has_is_not_sent_again_and_an_unknown_one_is_told():
+def test_cached_files_are_not_sent_again_and_unknown_ones_are_404():
     first = get("/ui/main.js")
     assert first.headers["content-type"].startswith("text/javascript")
     assert get("/ui/main.js", **{"if-none-match": first.headers["etag"]}).status_code == 304

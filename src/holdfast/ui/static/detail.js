@@ -65,7 +65,7 @@ export class Detail {
     this.parts = null;
     fill(this.home, [
       element("h2", {}, `If ${loss} were lost now`),
-      element("p", { class: "note" }, `${answer.struck.length} tasks struck: ${answer.goes_on.length} go on, ${answer.late.length} are late, ${answer.down.length} stop.`),
+      element("p", { class: "note" }, `${answer.affected.length} tasks struck: ${answer.continues.length} go on, ${answer.late.length} are late, ${answer.down.length} stop.`),
       saying(answer),
       element("p", {}, element("button", { type: "button", class: "link", onclick: () => this.show(-1) }, "Let go of this (Esc)")),
     ]);
@@ -132,13 +132,13 @@ function described(task) {
 function brief(answer) {
   if (answer.down.length) return answer.outputs.length ? `it stops, and that reaches ${answer.outputs.join(", ")}` : "it stops";
   if (answer.late.length) return "it goes on after catching up";
-  return answer.goes_on.length ? "nothing is lost, the other goes on" : "nothing changes";
+  return answer.continues.length ? "nothing is lost, the other goes on" : "nothing changes";
 }
 
 export function saying(answer) {
-  return element("div", { class: "said" }, ...answer.said.map((text) => {
+  return element("div", { class: "said" }, ...answer.sentences.map((text) => {
     const name = text.slice(0, text.indexOf(":"));
-    const kind = answer.down.includes(name) ? "worse" : answer.goes_on.includes(name) ? "better" : answer.late.includes(name) || /^After|^Output reached/.test(text) ? "late" : "";
+    const kind = answer.down.includes(name) ? "worse" : answer.continues.includes(name) ? "better" : answer.late.includes(name) || /^After|^Affected/.test(text) ? "late" : "";
     return element("p", { class: kind }, text);
   }));
 }

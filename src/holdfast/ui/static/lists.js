@@ -182,7 +182,7 @@ export class Plan {
     rows.sort((a, b) => (a[0].reason?.quality_without ?? 2) - (b[0].reason?.quality_without ?? 2));
     const worth = plan.quality;
     return this.home.replaceChildren(...[
-      element("p", {}, plan.said),
+      element("p", {}, plan.summary),
       element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, "task"), element("th", {}, "why it has what it has"), worth === null ? null : element("th", {}, "worth without it"))),
         element("tbody", {}, ...rows.map(([task, index]) => element("tr", {},
           element("td", {}, element("button", { type: "button", class: "link", onclick: () => this.choose(index) }, task.name)),

@@ -148,8 +148,8 @@ function imagine(name, answer) {
   if (!answer) return;
   choose(-1);
   graph.overlay = {
-    down: new Set(answer.down), late: new Set(answer.late), goes: new Set(answer.goes_on),
-    downstream: new Set(answer.downstream.filter((each) => !answer.goes_on.includes(each) || answer.down.length)),
+    down: new Set(answer.down), late: new Set(answer.late), goes: new Set(answer.continues),
+    downstream: new Set(answer.downstream.filter((each) => !answer.continues.includes(each) || answer.down.length)),
     becomes: answer.becomes,
   };
   graph.wake();

@@ -1,4 +1,4 @@
-"""What an orchestrator knows, as a scene: one job's trouble is not another's."""
+"""The page's data of a running orchestrator: an error of one job does not affect the others."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ import pytest
 from holdfast.documents.job import Job, Layout, Task
 from holdfast.errors import HoldfastError
 from holdfast.log.timeline import Timeline
-from holdfast.ui.live_scene import LiveScene
+from holdfast.ui.live_page_data import LivePageData
 
 TASKS = (Task(pe="in", kind="source", makes=("in",)),)
-FOUND = Timeline(first=100, last=None, epoch_s=2.0, opened_s=0.0, speed=4.0)
+TIMELINE = Timeline(first=100, last=None, epoch_s=2.0, opened_s=0.0, speed=4.0)
 
 
 def job(number):
@@ -25,11 +25,11 @@ def job(number):
 
 
 @pytest.fixture
-def scene():
-    """Three jobs, each with a log of its own and no replica yet."""
+def page_data():
+    """Three jobs, each with its own log and without replicas."""
     jobs = {number: job(number) for number in (1, 2, 3)}
     graph = SimpleNamespace(layouts=jobs, uses=lambda number: [(number, task) for task in TASKS])
-    return LiveScene(
+    return LivePageData(
         SimpleNamespace(
             jobs=jobs,
             dataflow=SimpleNamespace(graph=graph),
@@ -40,7 +40,7 @@ def scene():
     )
 
 
-def test_a_log_that_is_away_or_hangs_costs_no_job_its_samples_and_is_told(scene, monkeypatch):
+def test_failing_or_hanging_log_delays_no_sample_and_is_reported(page_data, monkeypatch):
     released = threading.Event()
 
     def timeline_of(store):
@@ -49,21 +49,21 @@ def test_a_log_that_is_away_or_hangs_costs_no_job_its_samples_and_is_told(scene,
                 raise HoldfastError("no credentials for log-3")
             case "2":
                 released.wait(30)
-        return FOUND
+        return TIMELINE
 
     monkeypatch.setattr("holdfast.log.timeline.read_timeline", timeline_of)
     monkeypatch.setattr("holdfast.log.Store", lambda root: SimpleNamespace(root=root))
 
-    async def sampled():
-        await scene.sample()
-        while scene.mark(1)[2] is None:
+    async def take_samples():
+        await page_data.sample()
+        while page_data.picture_version(1)[2] is None:
             await asyncio.sleep(0.01)
         with pytest.raises(HoldfastError, match="no credentials for log-3"):
-            await scene.sample()
-        known = [scene.mark(number)[2] for number in (1, 2, 3)]
+            await page_data.sample()
+        epoch_bases = [page_data.picture_version(number)[2] for number in (1, 2, 3)]
         released.set()
-        return known
+        return epoch_bases
 
-    assert asyncio.run(asyncio.wait_for(sampled(), timeout=20)) == [99, None, None]
-    assert [len(scene.samples(number, 0.0)) for number in (1, 2, 3)] == [2, 2, 2]
-    assert {line["id"]: line["quality"] for line in scene.jobs()} == {3: None, 2: None, 1: None}
+    assert asyncio.run(asyncio.wait_for(take_samples(), timeout=20)) == [99, None, None]
+    assert [len(page_data.samples(number, 0.0)) for number in (1, 2, 3)] == [2, 2, 2]
+    assert {line["id"]: line["quality"] for line in page_data.jobs()} == {3: None, 2: None, 1: None}
