@@ -1,33 +1,33 @@
-"""What tests of the control plane wait for."""
+"""Conditions that tests of the control plane wait for."""
 
 from holdfast.control.storage.stored_jobs import all_placements
 
-from .conftest import PlayedNode
+from .conftest import SimulatedNode
 
 
 def nodes(control, *names):
-    return [PlayedNode(control, name) for name in names]
+    return [SimulatedNode(control, name) for name in names]
 
 
-async def agree(control, number):
-    story = await control.job(number)
-    return all(replica["state"] == "running" for task in story["tasks"] for replica in task["replicas"])
+async def all_run(control, number):
+    job = await control.job(number)
+    return all(replica["state"] == "running" for task in job["tasks"] for replica in task["replicas"])
 
 
 async def replica_is(control, number, task, state):
-    story = await control.job(number)
-    return story["tasks"][task]["replicas"][0]["state"] == state
+    job = await control.job(number)
+    return job["tasks"][task]["replicas"][0]["state"] == state
 
 
-async def acknowledged(node):
+async def all_acknowledged(node):
     return not node.unacknowledged
 
 
-async def told(control, text):
-    return any(text in told for told in await control.events())
+async def has_event(control, text):
+    return any(text in event for event in await control.events())
 
 
-async def without(node, key):
+async def lacks(node, key):
     return key not in node.has
 
 
@@ -35,32 +35,32 @@ async def is_empty(node):
     return not node.has
 
 
-async def has(node, count):
+async def has_replicas(node, count):
     return len(node.has) == count
 
 
 async def are_active(control, number, wanted):
-    story = await control.job(number)
-    return [replica["active"] for replica in story["tasks"][0]["replicas"]] == wanted
+    job = await control.job(number)
+    return [replica["active"] for replica in job["tasks"][0]["replicas"]] == wanted
 
 
 async def incarnation_is(control, number, wanted):
-    story = await control.job(number)
-    replica = story["tasks"][0]["replicas"][0]
+    job = await control.job(number)
+    replica = job["tasks"][0]["replicas"][0]
     return replica["incarnation"] == wanted and replica["state"] == "running"
 
 
-async def kept_as_abandoned(control, task, count=1):
-    placed = await control.orchestrator.persistence.database.read(all_placements)
-    return [each.abandoned for each in placed if each.task == task] == [True, False][:count]
+async def is_stored_as_abandoned(control, task, count=1):
+    placements = await control.orchestrator.persistence.database.read(all_placements)
+    return [each.abandoned for each in placements if each.task == task] == [True, False][:count]
 
 
-async def kept_as_finished(control, task):
-    placed = await control.orchestrator.persistence.database.read(all_placements)
-    return [each.finished for each in placed if each.task == task] == [True]
+async def is_stored_as_finished(control, task):
+    placements = await control.orchestrator.persistence.database.read(all_placements)
+    return [each.finished for each in placements if each.task == task] == [True]
 
 
-async def is_there(control, name):
+async def exists(control, name):
     return any(job.name == name for job in control.orchestrator.jobs.values())
 
 
@@ -69,5 +69,5 @@ async def is_drained(control, name):
     return [node["state"] for node in nodes if node["name"] == name] == ["drained"]
 
 
-async def said(control, text):
-    return any(text in said for said in control.said)
+async def has_printed(control, text):
+    return any(text in line for line in control.printed)

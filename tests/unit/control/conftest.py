@@ -1,4 +1,4 @@
-"""An orchestrator in this process, called over its real API, and nodes that are played by the test."""
+"""An orchestrator in the test's process, called through its real API, and nodes that the test simulates."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,21 +17,21 @@ TOKENS = Tokens(user="user-secret", node="node-secret")
 
 
 class Control:
-    """A running orchestrator and a caller of it."""
+    """A running orchestrator, a client of its API, and the lines that it has printed."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self.orchestrator = orchestrator
-        self.said: list[str] = []
+        self.printed: list[str] = []
         transport = httpx.ASGITransport(orchestrator.api.application(TOKENS), raise_app_exceptions=False)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://orchestrator")
 
-    async def call(self, method: str, path: str, *, token: str = "user", **what: Any) -> httpx.Response:
-        headers = {"authorization": f"Bearer {token}-secret", **what.pop("headers", {})}
-        return await self.http.request(method, path, headers=headers, **what)
+    async def call(self, method: str, path: str, *, token: str = "user", **options: Any) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}-secret", **options.pop("headers", {})}
+        return await self.http.request(method, path, headers=headers, **options)
 
-    async def submit(self, name: str = "a", **given: Any) -> int:
-        pes = given.pop("pes", {"x": {}})
-        answer = await self.call("POST", "/v1/jobs", json={"job": name, "host_kind": "light", "pes": pes, **given})
+    async def submit(self, name: str = "a", **fields: Any) -> int:
+        pes = fields.pop("pes", {"x": {}})
+        answer = await self.call("POST", "/v1/jobs", json={"job": name, "host_kind": "light", "pes": pes, **fields})
         assert answer.status_code == 201, answer.text
         return int(answer.json()["id"])
 
@@ -46,25 +46,26 @@ class Control:
                 await asyncio.sleep(0.01)
 
     async def reaches(self, number: int, state: str) -> dict[str, Any]:
-        story: dict[str, Any] = {}
+        job: dict[str, Any] = {}
 
-        async def there() -> bool:
-            nonlocal story
-            story = await self.job(number)
-            return story["state"] == state
+        async def is_reached() -> bool:
+            nonlocal job
+            job = await self.job(number)
+            return job["state"] == state
 
         try:
-            await self.until(there)
+            await self.until(is_reached)
         except TimeoutError:
-            raise AssertionError(f"job {number} is {story['state']}, not {state}: {story['reason']}") from None
-        return story
+            raise AssertionError(f"job {number} is {job['state']}, not {state}: {job['reason']}") from None
+        return job
 
     async def events(self) -> list[str]:
         return [event["text"] for event in (await self.call("GET", "/v1/events")).json()["events"]]
 
 
-class PlayedNode:
-    """A node that does what it is assigned, as far as the test lets it: `state_of` says what becomes of a replica."""
+class SimulatedNode:
+    """A simulated node. It carries out its assignment when the test calls `fetch`, or always with `live`; `state_of` decides which
+    state a started replica reports."""
 
     def __init__(self, control: Control, name: str, **offer: Any) -> None:
         self.control, self.name = control, name
@@ -100,8 +101,8 @@ class PlayedNode:
         }
         answer = await self.control.call("POST", f"/v1/nodes/{self.name}/beat", token="node", json=body)
         if answer.status_code == 200:
-            taken = answer.json()["acknowledged"]
-            self.unacknowledged = [report for report in self.unacknowledged if report["number"] > taken]
+            last = answer.json()["acknowledged"]
+            self.unacknowledged = [report for report in self.unacknowledged if report["number"] > last]
         return answer
 
     def report(self, key: str, state: str, error: str | None = None) -> None:
@@ -119,19 +120,19 @@ class PlayedNode:
         )
 
     async def fetch(self) -> bool:
-        """Carry out the newest assignment, if there is one at once."""
-        asks = f"term={self.assigned_term}&generation={self.generation}&controller={self.offer.get('controller', '')}"
-        path = f"/v1/nodes/{self.name}/assignment?{asks}"
+        """Carry out the newest assignment, if there is a new one; return whether there was."""
+        query = f"term={self.assigned_term}&generation={self.generation}&controller={self.offer.get('controller', '')}"
+        path = f"/v1/nodes/{self.name}/assignment?{query}"
         node = self.control.orchestrator.resources.nodes[self.name]
         if (self.assigned_term, self.generation) >= (self.control.orchestrator.term, node.generation):
             return False
-        found = (await self.control.call("GET", path, token="node")).json()
-        self.assigned_term, self.generation = found["term"], found["generation"]
-        wanted = {f"{r['job']}:{r['pe']}/{r['task']}.{r['replica']}": r for r in found["replicas"]}
-        for key in [key for key in self.has if key not in wanted]:
+        assignment = (await self.control.call("GET", path, token="node")).json()
+        self.assigned_term, self.generation = assignment["term"], assignment["generation"]
+        assigned = {f"{r['job']}:{r['pe']}/{r['task']}.{r['replica']}": r for r in assignment["replicas"]}
+        for key in [key for key in self.has if key not in assigned]:
             self.report(key, "stopped")
             del self.has[key]
-        for key, replica in wanted.items():
+        for key, replica in assigned.items():
             if key not in self.has or self.has[key]["incarnation"] < replica["incarnation"]:
                 self.has[key] = {"incarnation": replica["incarnation"], "state": "starting"}
                 self.starts.append((key, replica["incarnation"]))
@@ -139,7 +140,7 @@ class PlayedNode:
         return True
 
     async def live(self) -> None:
-        """Fetch and beat until canceled, registering again when told to."""
+        """Fetch assignments and send beats until cancelled; register again when the orchestrator asks for it."""
         while True:
             if self.name in self.control.orchestrator.resources.nodes and not self.control.orchestrator.recovering:
                 await self.fetch()
@@ -157,12 +158,12 @@ def settings(tmp_path: Path) -> OrchestratorSettings:
 
 @asynccontextmanager
 async def running(settings: OrchestratorSettings) -> AsyncIterator[Control]:
-    """An orchestrator that runs for as long as the block, and then ends as if it had been killed."""
-    said: list[str] = []
-    orchestrator = Orchestrator(settings, say=said.append)
+    """Run an orchestrator during the block; it ends as if it had been killed."""
+    printed: list[str] = []
+    orchestrator = Orchestrator(settings, say=printed.append)
     await orchestrator.begin()
     control = Control(orchestrator)
-    control.said = said
+    control.printed = printed
     task = asyncio.create_task(orchestrator.run())
     try:
         yield control
@@ -176,14 +177,14 @@ async def running(settings: OrchestratorSettings) -> AsyncIterator[Control]:
 async def cluster(settings: OrchestratorSettings, *names: str) -> AsyncIterator[tuple[Any, ...]]:
     """Run an orchestrator with live nodes of these names; yield its control and the nodes."""
     async with running(settings) as control:
-        nodes = [PlayedNode(control, name) for name in names]
+        nodes = [SimulatedNode(control, name) for name in names]
         async with alive(*nodes):
             yield control, *nodes
 
 
 @asynccontextmanager
-async def alive(*nodes: PlayedNode) -> AsyncIterator[None]:
-    """Nodes that register and live for as long as the block."""
+async def alive(*nodes: SimulatedNode) -> AsyncIterator[None]:
+    """Register nodes and keep them alive during the block."""
     for node in nodes:
         assert (await node.register()).status_code == 200
     tasks = [asyncio.create_task(node.live()) for node in nodes]

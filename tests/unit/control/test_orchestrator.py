@@ -1,4 +1,4 @@
-"""Lives of jobs, over the API, with nodes that are played: run, canceled, completed, failed, and refused."""
+"""Jobs over the API, with simulated nodes: they run, complete, fail, and are canceled or refused."""
 
 import asyncio
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
 
-from .conditions import agree, incarnation_is, is_empty, kept_as_abandoned, nodes, replica_is
+from .conditions import all_run, incarnation_is, is_empty, is_stored_as_abandoned, nodes, replica_is
 from .conftest import alive, cluster, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -17,13 +17,13 @@ TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
 async def test_history_of_a_canceled_job(settings):
     async with cluster(settings, "n1", "n2") as (control, n1, n2):
         number = await control.submit(pes=TWICE)
-        story = await control.reaches(number, "running")
-        places = [replica["node"] for replica in story["tasks"][0]["replicas"]]
+        job = await control.reaches(number, "running")
+        places = [replica["node"] for replica in job["tasks"][0]["replicas"]]
         assert sorted(places) == ["n1", "n2"]
-        await control.until(lambda: agree(control, number))
+        await control.until(lambda: all_run(control, number))
         assert (await control.call("POST", f"/v1/jobs/{number}/cancel")).status_code == 202
-        story = await control.reaches(number, "canceled")
-        assert " ".join(move["state"] for move in story["history"]) == (
+        job = await control.reaches(number, "canceled")
+        assert " ".join(move["state"] for move in job["history"]) == (
             "submitted parsing mapping optimizing instantiating dispatching running canceling canceled"
         )
         await control.until(lambda: is_empty(n1))
@@ -37,8 +37,8 @@ async def test_finite_job_fails_or_completes(settings):
         n1.state_of = lambda key: "failed" if key.startswith("1:") else "finished"
         async with alive(n1):
             bad = await control.submit("bad", type="finite", policy={"give_up_after": 1})
-            story = await control.reaches(bad, "failed")
-            assert story["reason"].startswith("every PE was abandoned, last: ")
+            job = await control.reaches(bad, "failed")
+            assert job["reason"].startswith("every PE was abandoned, last: ")
             good = await control.submit("good", type="finite", pes={"x": {}, "y": {}})
             await control.reaches(good, "completed")
             await control.until(lambda: is_empty(n1))
@@ -54,8 +54,8 @@ async def test_finite_job_without_an_abandoned_pe_fails_at_its_end(settings):
         await control.until(lambda: replica_is(control, number, 1, "finished"))
         assert (await control.job(number))["state"] == "running"
         n1.report(f"{number}:z/0.0", "finished")
-        story = await control.reaches(number, "failed")
-        assert story["reason"] == "x/0 abandoned, last: boom; the rest has finished"
+        job = await control.reaches(number, "failed")
+        assert job["reason"] == "x/0 abandoned, last: boom; the rest has finished"
 
 
 async def test_errors_have_a_status_and_a_text(settings):
@@ -63,8 +63,8 @@ async def test_errors_have_a_status_and_a_text(settings):
         call = control.call
         job = {"job": "a", "host_kind": "light", "pes": {"x": {}}}
         no_room = await control.submit("full")
-        story = await control.reaches(no_room, "failed")
-        assert story["reason"].startswith("no capacity: task 'x/0' wants 1 nodes for its replicas and 0 of kind 'light' are up")
+        failed = await control.reaches(no_room, "failed")
+        assert failed["reason"].startswith("no capacity: task 'x/0' wants 1 nodes for its replicas and 0 of kind 'light' are up")
         stranger = {"authorization": "Bearer x"}
 
         def submit(**more):
@@ -119,8 +119,8 @@ async def test_job_name_is_free_after_its_job_ends(settings):
 async def test_circular_and_unknown_job_references_fail(settings):
     async with running(settings) as control:
         lonely = await control.submit("lonely", pes={"x": {"reads": ["nobody:s"]}})
-        story = await control.reaches(lonely, "failed")
-        assert story["reason"].startswith(f"job {lonely}: names job 'nobody', which does not exist; jobs are: none; ")
+        job = await control.reaches(lonely, "failed")
+        assert job["reason"].startswith(f"job {lonely}: names job 'nobody', which does not exist; jobs are: none; ")
 
 
 @pytest.mark.parametrize("end", ["failed", "canceled"])
@@ -177,9 +177,9 @@ async def test_failed_dispatch_leaves_no_placement(settings, tmp_path):
         (n1,) = nodes(control, "n1")
         async with alive(n1):
             number = await control.submit()
-            story = await control.reaches(number, "failed")
-            assert story["reason"] == "a fault was injected"
-            assert [move["state"] for move in story["history"]][-3:] == ["dispatching", "canceling", "failed"]
+            job = await control.reaches(number, "failed")
+            assert job["reason"] == "a fault was injected"
+            assert [move["state"] for move in job["history"]][-3:] == ["dispatching", "canceling", "failed"]
             assert not n1.starts
             assert await control.orchestrator.persistence.database.read(all_placements) == []
 
@@ -190,10 +190,10 @@ async def test_job_with_abandoned_pe_can_be_canceled(settings):
         await control.reaches(number, "running")
         n1.report(f"{number}:x/0.0", "failed", "boom")
         await control.until(lambda: replica_is(control, number, 0, "abandoned"))
-        await control.until(lambda: kept_as_abandoned(control, "x/0"))
+        await control.until(lambda: is_stored_as_abandoned(control, "x/0"))
         await control.call("POST", f"/v1/jobs/{number}/cancel")
-        story = await control.reaches(number, "canceled")
-        assert story["reason"] == "canceled by a user"
+        job = await control.reaches(number, "canceled")
+        assert job["reason"] == "canceled by a user"
 
 
 async def test_late_cancel_is_answered_at_once(settings):

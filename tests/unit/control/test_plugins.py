@@ -1,4 +1,4 @@
-"""Plug-ins by name: replaced, added, and told clearly where they cannot be loaded."""
+"""Plug-ins: replaced, added, and explained if they cannot be loaded."""
 
 import asyncio
 from dataclasses import replace

@@ -16,8 +16,8 @@ from holdfast.control.jobs.job_paths import AllowedPaths
 from holdfast.node.controller import REPORTS_PER_BEAT
 from holdfast.protocol.messages import Beat, Registration, Report
 
-from ..conditions import nodes, told
-from ..conftest import PlayedNode, alive, running
+from ..conditions import has_event, nodes
+from ..conftest import SimulatedNode, alive, running
 
 LIGHT = {"host_kind": "light", "pes": {"x": {}}}
 
@@ -40,7 +40,7 @@ def refusals(settings, calls):
 
 def test_caller_without_token_learns_only_the_health(settings):
     async def play():
-        async with running(settings) as control, alive(PlayedNode(control, "n1")):
+        async with running(settings) as control, alive(SimulatedNode(control, "n1")):
             await control.reaches(await control.submit(), "running")
             assert (await control.http.get("/v1/health")).json() == {"state": "serving"}
             assert (await control.http.get("/v1/status")).status_code == 401
@@ -244,7 +244,7 @@ def test_node_with_unprintable_values_is_refused_and_others_work(settings):
 
     async def play():
         async with running(settings) as control:
-            n1 = PlayedNode(control, "n1", labels={"rack": "[/r]"})
+            n1 = SimulatedNode(control, "n1", labels={"rack": "[/r]"})
             async with alive(n1):
                 answers = [(await control.call("POST", "/v1/nodes", token="node", content=offer)) for offer in offers]
                 assert [answer.status_code for answer in answers] == [422, 422]
@@ -256,7 +256,7 @@ def test_node_with_unprintable_values_is_refused_and_others_work(settings):
                 number = await control.submit(needs={"x": {"memory_mib": 0}})
                 await control.reaches(number, "running")
                 n1.report(f"{number}:x/0.0", "failed", error="\x1b[2Jcleared")
-                await control.until(lambda: told(control, "failed: \ufffd[2Jcleared"))
+                await control.until(lambda: has_event(control, "failed: \ufffd[2Jcleared"))
                 return (await control.call("GET", "/v1/nodes")).json()["nodes"]
 
     listed = asyncio.run(play())
@@ -277,7 +277,7 @@ def test_long_error_texts_fit_into_one_beat():
 def test_reasons_are_shortened_and_valid_for_every_database(settings):
     async def play():
         async with running(settings) as control:
-            n1 = PlayedNode(control, "n1")
+            n1 = SimulatedNode(control, "n1")
             async with alive(n1):
                 number = await control.submit(policy={"give_up_after": 1, "then": "cancel"})
                 await control.reaches(number, "running")
@@ -304,7 +304,7 @@ def test_unwritable_log_loses_only_its_lines(settings):
 
             control.orchestrator._say = full
             control.orchestrator.persistence.database.simulate_outage(0.3)
-            n1 = PlayedNode(control, "n1")
+            n1 = SimulatedNode(control, "n1")
             async with alive(n1):
                 number = await control.submit()
                 await control.reaches(number, "running")
@@ -323,8 +323,8 @@ def test_internal_error_is_answered_briefly_and_logged_in_full(settings):
             control.orchestrator.submit = broken
             answer = await control.call("POST", "/v1/jobs", json={"job": "x", **LIGHT})
             assert (answer.status_code, answer.json()) == (500, {"error": "ZeroDivisionError: a mistake"})
-            assert "POST /v1/jobs: Traceback" in control.said[-1]
-            assert "ZeroDivisionError: a mistake" in control.said[-1]
+            assert "POST /v1/jobs: Traceback" in control.printed[-1]
+            assert "ZeroDivisionError: a mistake" in control.printed[-1]
 
     asyncio.run(play())
 

@@ -1,4 +1,4 @@
-"""Fault injection tests as documents: machines made faulty, originals untouched, tests for every transition."""
+"""Fault-injection tests: documents of tests, faults in state machines, and the injection of faults."""
 
 import asyncio
 import signal
@@ -26,7 +26,7 @@ from holdfast.node.pe_hosts import living_controller
 from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, InjectionVerdict
 from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
 
-from ..conftest import PlayedNode, alive, running
+from ..conftest import SimulatedNode, alive, running
 
 MACHINES = shipped_machines(shipped_actions())
 
@@ -60,13 +60,13 @@ def test_all_unknown_names_in_tests_are_reported():
         InjectionTest(state="running", transition="parsed", fault="rais"),
         InjectionTest(machine="other", state="running", transition="parsed", fault="raise"),
     ]
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         check_tests(tests, MACHINES, faults=LIBRARY)
-    assert len(told.value.errors) == 4
-    assert "tests[0].state: machine 'streaming' has no state 'runing'; states are: submitted, parsing" in str(told.value)
-    assert "tests[1].fault: there is no fault 'rais'; faults are: crash-controller, crash-host" in str(told.value)
-    assert "tests[1].transition: state 'running' has no transition 'parsed'; transitions are: activate, cancel" in str(told.value)
-    assert "tests[2].machine: there is no machine 'other'; machines are: finite, streaming" in str(told.value)
+    assert len(caught.value.errors) == 4
+    assert "tests[0].state: machine 'streaming' has no state 'runing'; states are: submitted, parsing" in str(caught.value)
+    assert "tests[1].fault: there is no fault 'rais'; faults are: crash-controller, crash-host" in str(caught.value)
+    assert "tests[1].transition: state 'running' has no transition 'parsed'; transitions are: activate, cancel" in str(caught.value)
+    assert "tests[2].machine: there is no machine 'other'; machines are: finite, streaming" in str(caught.value)
     with pytest.raises(DocumentError, match=r"tests\[0\].trigger.max_s \(line 1\): wanted a number of at least 3, got 1"):
         parse_document("tests: [{state: a, transition: b, fault: c, trigger: {min_s: 3, max_s: 1}}]", InjectionTests)
 
@@ -78,9 +78,9 @@ def test_type_errors_and_unknown_names_are_reported_with_lines(tmp_path):
         "- {state: runing, transition: cancel, fault: 5}\n"
         "- {state: running, transition: parsed, fault: rais, moment: never, trigger: {min_s: 2, max_s: 1, times: many}}\n"
     )
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         read_tests(path, MACHINES, faults=LIBRARY)
-    assert [error.split(",")[0].split(";")[0] for error in told.value.errors] == [
+    assert [error.split(",")[0].split(";")[0] for error in caught.value.errors] == [
         "tests[0].fault (line 2): wanted text",
         "tests[1].moment (line 3): wanted one of 'before'",
         "tests[1].trigger.times (line 3): wanted a whole number",
@@ -106,16 +106,16 @@ async def test_fault_without_target_is_reported_as_not_injected(settings, tmp_pa
     tests.write_text(
         "tests: [{state: parsing, transition: parsed, fault: crash-pe}, {state: mapping, transition: mapped, fault: database-away}]"
     )
-    async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+    async with running(replace(settings, inject=(tests,))) as control, alive(SimulatedNode(control, "n1")):
         await control.reaches(await control.submit(), "running")
-        found = (await control.call("GET", "/v1/events")).json()["events"]
-        told = [event["data"] for event in found if event["kind"] == "fault"]
-        assert [(data["fault"], data.get("missed")) for data in told] == [
+        events = (await control.call("GET", "/v1/events")).json()["events"]
+        injections = [event["data"] for event in events if event["kind"] == "fault"]
+        assert [(data["fault"], data.get("missed")) for data in injections] == [
             ("crash-pe", None),
             ("crash-pe", "no replica to inject the fault into: wanted PE any on node any"),
             ("database-away", None),
         ]
-        assert len({data["test"] for data in told[:2]}) == 1
+        assert len({data["test"] for data in injections[:2]}) == 1
 
 
 async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_path):
@@ -123,21 +123,21 @@ async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_
     also = ("trigger: {job: 1}", "trigger: {job: 2, times: 2}", "node: n1, trigger: {job: 2}", "pe: x, trigger: {job: 2}")
     tests = tmp_path / "tests.yaml"
     tests.write_text("tests:\n" + "".join(f"- {{{at}, {more}}}\n" for more in also))
-    async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+    async with running(replace(settings, inject=(tests,))) as control, alive(SimulatedNode(control, "n1")):
         for name in ("a", "b"):
             await control.reaches(await control.submit(name), "running")
-        found = (await control.call("GET", "/v1/events")).json()["events"]
-        assert [event["job"] for event in found if event["kind"] == "fault"] == [1, 2, 2, 2]
+        events = (await control.call("GET", "/v1/events")).json()["events"]
+        assert [event["job"] for event in events if event["kind"] == "fault"] == [1, 2, 2, 2]
 
 
 def test_verdict_distinguishes_healed_from_not_injected():
     test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
-    struck, missed = (
+    injected, missed = (
         InjectionVerdict(test, True, (), "running", 1.0),
-        InjectionVerdict(test, False, (), "running", 1.0, "nobody there"),
+        InjectionVerdict(test, False, (), "running", 1.0, "no target"),
     )
-    assert (struck.healed, struck.passed) == (True, True)
-    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "nobody there")
+    assert (injected.healed, injected.passed) == (True, True)
+    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "no target")
     assert not replace(missed, errors=("a PE was lost",)).passed
     assert not replace(missed, missed="").passed
 
@@ -182,12 +182,12 @@ async def test_invalid_fault_settings_are_reported(settings):
         InjectionTest(state="running", transition="cancel", fault="mine", settings={"whatever": "it takes"}),
     ]
 
-    async def mine(strike):
+    async def mine(context):
         """A package's own."""
 
-    with pytest.raises(DocumentError) as told:
+    with pytest.raises(DocumentError) as caught:
         check_tests(tests, MACHINES, faults={**LIBRARY, "mine": mine})
-    assert told.value.errors == (
+    assert caught.value.errors == (
         'tests[0].settings.by_s: wanted seconds from 0 to 3600, got "much"',
         "tests[0].settings.for_s: is no setting of this fault; settings are: by_s",
         "tests[1].settings.by_s: is no setting of this fault; settings are: none",

@@ -1,4 +1,4 @@
-"""The graph of streams over jobs, and PEs that live while anybody uses them."""
+"""The dataflow graph over jobs: readers, makers and shared PEs."""
 
 import pytest
 
@@ -31,8 +31,8 @@ def test_shared_pe_is_used_until_its_last_job_leaves(first, second):
     own = {1: {1: ["source/0"]}, 2: {2: ["sink/0"]}}
     assert graph.used_only_by(first) == own[first]
     graph.remove(first)
-    left = graph.used_only_by(second)
-    assert "filter/0" in left[1]
+    unused = graph.used_only_by(second)
+    assert "filter/0" in unused[1]
     graph.remove(second)
     assert not graph.users
 
@@ -41,9 +41,9 @@ def test_all_missing_streams_and_pes_are_reported():
     graph = Graph()
     graph.add(1, MAKER, {})
     wrong = layout("wrong", a={"reads": ["maker:many"]}, b={"shared": "maker:nobody"})
-    with pytest.raises(Unmappable) as told:
+    with pytest.raises(Unmappable) as caught:
         graph.add(3, wrong, {"maker": 1})
-    assert told.value.errors == (
+    assert caught.value.errors == (
         "task 'a/0' reads stream 'maker:many', which that job does not make; it makes: few, rows",
         "task 'b/0' shares PE 'maker:nobody', which does not exist; its PEs are: filter, source",
     )
@@ -54,7 +54,7 @@ def test_light_pes_are_listed_after_those_they_read():
 
 
 class Counted(tuple):
-    """Tasks that count how often somebody goes through them."""
+    """Tasks that count how often they are iterated over."""
 
     times = 0
 

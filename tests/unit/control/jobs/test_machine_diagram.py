@@ -1,4 +1,4 @@
-"""The page of machines says what the documents say."""
+"""The generated page about state machines matches the documents."""
 
 from pathlib import Path
 

@@ -19,8 +19,8 @@ async def test_job_fails_if_the_parser_cannot_start(settings, tmp_path, monkeypa
     (tmp_path / "app.py").touch()
     async with running(settings) as control:
         answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py"), "log": "l"})
-        story = await control.reaches(answer.json()["id"], "failed")
-        assert "Too many open files" in story["reason"]
+        job = await control.reaches(answer.json()["id"], "failed")
+        assert "Too many open files" in job["reason"]
 
 
 @pytest.mark.parametrize(

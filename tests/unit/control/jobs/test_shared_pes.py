@@ -1,4 +1,4 @@
-"""PEs that jobs share, while one of these jobs is on its way in or out."""
+"""PEs that jobs share, while one of these jobs starts, ends or restarts."""
 
 import asyncio
 from collections import deque
@@ -9,23 +9,23 @@ import pytest
 from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica
 from holdfast.control.storage.stored_jobs import all_placements
 
-from ..conditions import acknowledged, has, is_empty, nodes, replica_is
-from ..conftest import PlayedNode, alive, cluster, running
+from ..conditions import all_acknowledged, has_replicas, is_empty, nodes, replica_is
+from ..conftest import SimulatedNode, alive, cluster, running
 
 SHARES = {"theirs": {"shared": "one:x"}}
 
 
 async def test_sharing_a_pe_of_a_canceling_job_fails(settings):
     async with running(settings) as control:
-        n1 = PlayedNode(control, "n1")
+        n1 = SimulatedNode(control, "n1")
         async with alive(n1):
             one = await control.submit("one")
             await control.reaches(one, "running")
         await control.call("POST", f"/v1/jobs/{one}/cancel")
         await control.reaches(one, "canceling")
         two = await control.submit("two", pes=SHARES)
-        story = await control.reaches(two, "failed")
-        assert story["reason"] == "job 2: names job 'one', which is being canceled; wait until it has ended and name another"
+        job = await control.reaches(two, "failed")
+        assert job["reason"] == "job 2: names job 'one', which is being canceled; wait until it has ended and name another"
         async with alive(n1):
             await control.reaches(one, "canceled")
             assert not n1.has
@@ -46,7 +46,7 @@ async def _waits_for_room_with_a_pe_of_a_job_that_is_gone(control, n1):
 
 async def test_shared_pe_ends_with_its_last_user(settings):
     async with running(replace(settings, capacity_wait_s=60)) as control:
-        n1 = PlayedNode(control, "n1", labels={"replicas": "1"})
+        n1 = SimulatedNode(control, "n1", labels={"replicas": "1"})
         two = await _waits_for_room_with_a_pe_of_a_job_that_is_gone(control, n1)
         async with alive(n1):
             await control.call("POST", f"/v1/jobs/{two}/cancel")
@@ -58,13 +58,13 @@ async def test_shared_pe_ends_with_its_last_user(settings):
 
 async def test_crash_leaves_no_unused_shared_pe(settings):
     async with running(replace(settings, capacity_wait_s=60)) as control:
-        n1 = PlayedNode(control, "n1", labels={"replicas": "1"})
+        n1 = SimulatedNode(control, "n1", labels={"replicas": "1"})
         two = await _waits_for_room_with_a_pe_of_a_job_that_is_gone(control, n1)
     async with running(settings) as control:
         n1.control = control
         async with alive(n1):
-            story = await control.reaches(two, "failed")
-            assert "names job 'one', which does not exist" in story["reason"]
+            job = await control.reaches(two, "failed")
+            assert "names job 'one', which does not exist" in job["reason"]
             await control.until(lambda: _empty(n1))
             assert await control.orchestrator.persistence.database.read(all_placements) == []
 
@@ -75,14 +75,14 @@ async def _shares_what_has_no_place(control, n1):
         one = await control.submit("one", pes={"x": {}, "z": {}})
         await control.reaches(one, "optimizing")
         two = await control.submit("two", pes={**SHARES, "mine": {}})
-        await control.until(lambda: has(n1, 1))
-        await control.until(lambda: acknowledged(n1))
+        await control.until(lambda: has_replicas(n1, 1))
+        await control.until(lambda: all_acknowledged(n1))
     return one, two
 
 
 async def test_job_waits_for_its_shared_pe(settings):
     async with running(replace(settings, capacity_wait_s=60)) as control:
-        n1, n2, n3 = (PlayedNode(control, name, labels={"replicas": "1"}) for name in ("n1", "n2", "n3"))
+        n1, n2, n3 = (SimulatedNode(control, name, labels={"replicas": "1"}) for name in ("n1", "n2", "n3"))
         one, two = await _shares_what_has_no_place(control, n1)
         assert (await control.job(two))["state"] == "dispatching"
         async with alive(n1, n2, n3):
@@ -95,9 +95,9 @@ async def test_sharing_a_pe_that_was_never_placed_fails(settings, crash):
     async def play():
         waiting = replace(settings, capacity_wait_s=60)
         async with running(waiting) as control:
-            n1 = PlayedNode(control, "n1", labels={"replicas": "1"})
+            n1 = SimulatedNode(control, "n1", labels={"replicas": "1"})
             one, two = await _shares_what_has_no_place(control, n1)
-            if crash:  # before job two could hear of it
+            if crash:  # before job two gets the event
                 control.orchestrator.jobs[two].queue = deque(maxlen=0)
             await control.call("POST", f"/v1/jobs/{one}/cancel")
             await control.reaches(one, "canceled")
@@ -120,7 +120,7 @@ async def _empty(node):
 
 async def test_sharing_job_takes_over_a_due_restart(settings):
     async with running(settings) as control:
-        n1 = PlayedNode(control, "n1")
+        n1 = SimulatedNode(control, "n1")
         async with alive(n1):
             one = await control.submit("one", policy={"restart": "here", "backoff_s": 2.0})
             two = await control.submit("two", pes=SHARES)
@@ -149,7 +149,7 @@ async def test_shared_pe_outlives_its_job_and_a_crash(settings):
         await control.reaches(two, "running")
         await control.call("POST", f"/v1/jobs/{one}/cancel")
         await control.reaches(one, "canceled")
-        await control.until(lambda: has(n1, 2))
+        await control.until(lambda: has_replicas(n1, 2))
         assert set(n1.has) == {f"{one}:x/0.0", f"{two}:mine/0.0"}
     async with running(settings) as control:
         n1.control = control
@@ -172,16 +172,16 @@ async def test_job_shares_upstream_pes_of_several_jobs(settings):
         await control.reaches(two, "running")
         await control.call("POST", f"/v1/jobs/{one}/cancel")
         await control.reaches(one, "canceled")
-        await control.until(lambda: has(n1, 4))
+        await control.until(lambda: has_replicas(n1, 4))
         assert set(n1.has) == {f"{one}:a/0.0", f"{one}:b/0.0", f"{two}:d/0.0", f"{two}:e/0.0"}
         three = await control.submit("three", share=True, pes={"f": {"reads": ["two:t"]}})
-        story = await control.reaches(three, "running")
-        assert [task["task"] for task in story["tasks"]] == ["one:a/0", "one:b/0", "two:d/0", "f/0"]
-        assert [task["owner"] for task in story["tasks"]] == [one, one, two, three]
+        job = await control.reaches(three, "running")
+        assert [task["task"] for task in job["tasks"]] == ["one:a/0", "one:b/0", "two:d/0", "f/0"]
+        assert [task["owner"] for task in job["tasks"]] == [one, one, two, three]
         assert control.orchestrator.dispatch.settings_of(one)["left"] == ["a/0", "b/0"]
         await control.call("POST", f"/v1/jobs/{two}/cancel")
         await control.reaches(two, "canceled")
-        await control.until(lambda: has(n1, 4))
+        await control.until(lambda: has_replicas(n1, 4))
         assert set(n1.has) == {f"{one}:a/0.0", f"{one}:b/0.0", f"{two}:d/0.0", f"{three}:f/0.0"}
     async with running(settings) as control:
         n1.control = control
@@ -202,9 +202,9 @@ async def test_reader_is_notified_when_its_maker_ends(settings):
         await control.reaches(two, "running")
         await control.call("POST", f"/v1/jobs/{one}/cancel")
         await control.reaches(one, "canceled")
-        await control.until(lambda: has(n1, 1))
-        told = (await control.call("GET", "/v1/events")).json()["events"]
-        assert [event["text"] for event in told if event["kind"] == "decision" and event["job"] == two] == [
+        await control.until(lambda: has_replicas(n1, 1))
+        events = (await control.call("GET", "/v1/events")).json()["events"]
+        assert [event["text"] for event in events if event["kind"] == "decision" and event["job"] == two] == [
             "reads s of job 'one', which is canceled: it gets no more rows until that job is submitted again with the "
             "same log ('share: true' would keep the PEs that make it)"
         ]

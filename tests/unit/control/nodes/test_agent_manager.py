@@ -1,16 +1,16 @@
-"""The agent manager over the API: where agents are placed, what is seen of them, and what can be changed."""
+"""The agent manager over the API: the placement, the status and the orders of agents."""
 
 import asyncio
 import threading
 from contextlib import asynccontextmanager
 
-from ..conftest import PlayedNode, alive, running
+from ..conftest import SimulatedNode, alive, running
 
 JOB = {"contract": {"protection": "prediction", "deadline_s": 1.0}}
 
 
-class Watching(PlayedNode):
-    """A node that also has the agents it is assigned, and says of each what the test wants."""
+class Watching(SimulatedNode):
+    """A simulated node that also runs its assigned agents and reports `about` for each."""
 
     def __init__(self, control, name, **offer):
         super().__init__(control, name, **offer)
@@ -20,11 +20,11 @@ class Watching(PlayedNode):
     async def beat(self, **more):
         self.agents = [each.model_dump() for each in self.control.orchestrator.agents.at(self.name)]
         status = {"pid": 7, "started_s": 0, "beat_s": 0, "about": self.about}
-        said = [
+        statuses = [
             {"key": f"{a['job']}:{a['task']}", "alive": True, "revision": a["revision"], "orders": a["orders"], "status": status}
             for a in self.agents
         ]
-        return await super().beat(agents=said, **more)
+        return await super().beat(agents=statuses, **more)
 
 
 def protected(control):
@@ -78,14 +78,16 @@ async def test_agent_change_survives_a_new_orchestrator(settings):
         assert answer.status_code == 202, answer.text
         node = nodes[answer.json()["node"]]
 
-        async def told():
+        async def orders_arrived():
             return any(a["task"] == "x/0" and a["orders"] == {"deadline_s": 2.0} for a in node.agents)
 
-        await control.until(told)
-        kept, agents = node.agents, control.orchestrator.agents
+        await control.until(orders_arrived)
+        sent, agents = node.agents, control.orchestrator.agents
         agents._agents.clear()
-        said = [{"key": f"{a['job']}:{a['task']}", "alive": True, "revision": a["revision"], "orders": a["orders"]} for a in kept]
-        await PlayedNode.beat(node, agents=said)
+        statuses = [
+            {"key": f"{a['job']}:{a['task']}", "alive": True, "revision": a["revision"], "orders": a["orders"]} for a in sent
+        ]
+        await SimulatedNode.beat(node, agents=statuses)
 
         async def again():
             found = await listed(control, number)
@@ -96,7 +98,7 @@ async def test_agent_change_survives_a_new_orchestrator(settings):
 
 
 class Pondering:
-    """A observer whose check of an order takes until the test lets it go on."""
+    """An observer whose check of an order waits until the test sets `go_on`."""
 
     def __init__(self):
         self.checked, self.go_on = [], threading.Event()
@@ -115,7 +117,7 @@ async def test_slow_order_check_delays_only_orders_of_that_agent(settings):
         control.orchestrator.observers.set("light", observer)
         path = f"/v1/jobs/{number}/agents/x/0"
         orders = ({"deadline_s": 2.0}, {"lead_s": 0.1})
-        asked = [asyncio.create_task(control.call("POST", path, json={"orders": each})) for each in orders]
+        requests = [asyncio.create_task(control.call("POST", path, json={"orders": each})) for each in orders]
 
         async def checks():
             return len(observer.checked) == 1
@@ -123,7 +125,7 @@ async def test_slow_order_check_delays_only_orders_of_that_agent(settings):
         await control.until(checks)
         assert (await listed(control, number))["x/0"]["orders"] == {}  # answered meanwhile
         observer.go_on.set()
-        assert [answer.status_code for answer in await asyncio.gather(*asked)] == [202, 202]
+        assert [answer.status_code for answer in await asyncio.gather(*requests)] == [202, 202]
         found = (await listed(control, number))["x/0"]
         assert (found["orders"], found["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
         assert observer.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
@@ -133,7 +135,7 @@ async def test_order_for_a_replaced_agent_is_refused(settings):
     async with watched_job(settings) as (control, number, _):
         observer = Pondering()
         control.orchestrator.observers.set("light", observer)
-        asked = asyncio.create_task(control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": {"deadline_s": 2.0}}))
+        requests = asyncio.create_task(control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": {"deadline_s": 2.0}}))
 
         async def checks():
             return bool(observer.checked)
@@ -141,7 +143,7 @@ async def test_order_for_a_replaced_agent_is_refused(settings):
         await control.until(checks)
         control.orchestrator.agents._agents.clear()
         observer.go_on.set()
-        answer = await asked
+        answer = await requests
         assert answer.status_code == 404
         assert answer.json()["error"] in (
             f"job {number} has no prediction agent for task 'x/0'; its agents watch: none",
@@ -194,17 +196,17 @@ async def test_agent_error_is_reported_once(settings):
         for node in nodes.values():
             node.about = {"state": "broken", "problem": "the key names column 'rock', which does not exist"}
 
-        async def told():
+        async def error_events():
             return [text for text in await control.events() if "cannot predict" in text]
 
         async def both():
-            return len(await told()) == 2
+            return len(await error_events()) == 2
 
         await control.until(both)
         for node in nodes.values():
             await node.beat()
-        said = "cannot predict it: the key names column 'rock', which does not exist"
-        assert sorted(await told()) == [f"agent of x/0 {said}", f"agent of y/0 {said}"]
+        error = "cannot predict it: the key names column 'rock', which does not exist"
+        assert sorted(await error_events()) == [f"agent of x/0 {error}", f"agent of y/0 {error}"]
         events = (await control.call("GET", "/v1/events")).json()["events"]
         about = [event["data"] for event in events if "cannot predict" in event["text"]]
         assert {"task": "x/0", "problem": "the key names column 'rock', which does not exist"} in about

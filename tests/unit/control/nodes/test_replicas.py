@@ -1,4 +1,4 @@
-"""Replicas: what nodes say may come twice, late or out of turn, and the last word stands."""
+"""States of replicas: reports may arrive twice, late or out of order."""
 
 from hypothesis import given
 from hypothesis import strategies as st

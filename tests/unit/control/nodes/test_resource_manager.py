@@ -1,4 +1,4 @@
-"""When nodes are missed: several beats, and never for the orchestrator's own sleep."""
+"""Nodes: registration, beats, loss, return and draining."""
 
 import pytest
 from hypothesis import given
@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from holdfast.control.nodes.resource_manager import FORGOTTEN_S, MAX_NODES, TURNS, WakingTime, beat_every_s
 
-from ..conditions import has, is_drained, is_empty, nodes
-from ..conftest import PlayedNode, alive, cluster, running
+from ..conditions import has_replicas, is_drained, is_empty, nodes
+from ..conftest import SimulatedNode, alive, cluster, running
 
 
 @given(st.lists(st.floats(0.0, 100.0), max_size=20))
@@ -28,7 +28,7 @@ def test_all_nodes_together_beat_at_most_hundred_times_a_second():
 async def test_node_with_a_later_term_is_refused_and_reported_once(settings):
     async with running(settings) as control:
         await control.orchestrator.recovered.wait()
-        ahead = PlayedNode(control, "n1", heard=4)
+        ahead = SimulatedNode(control, "n1", heard=4)
         for _ in range(2):
             answer = await ahead.register()
             assert answer.status_code == 409
@@ -38,15 +38,15 @@ async def test_node_with_a_later_term_is_refused_and_reported_once(settings):
             "or, if the database was created again, give the node a new --work"
         )
         assert (await control.call("GET", "/v1/nodes")).json()["nodes"] == []
-        assert (await control.events()).count(text) == control.said.count(text) == 1
-        async with alive(PlayedNode(control, "n1", heard=1)):
+        assert (await control.events()).count(text) == control.printed.count(text) == 1
+        async with alive(SimulatedNode(control, "n1", heard=1)):
             await control.reaches(await control.submit(), "running")
 
 
 async def test_second_controller_of_a_name_is_refused(settings):
     async with running(settings) as control:
         await control.orchestrator.recovered.wait()
-        first, second = (PlayedNode(control, "n1", controller=controller) for controller in ("a", "b"))
+        first, second = (SimulatedNode(control, "n1", controller=controller) for controller in ("a", "b"))
         async with alive(first):
             answer = await second.register()
             assert (answer.status_code, answer.json()["error"]) == (
@@ -58,7 +58,7 @@ async def test_second_controller_of_a_name_is_refused(settings):
             assert (await control.call("GET", "/v1/nodes/n1/assignment?controller=b", token="node")).status_code == 409
             assert (await first.register()).status_code == 200, "its own restart"
         node = control.orchestrator.resources.nodes["n1"]
-        control.orchestrator.resources.mark_lost(node, "it is gone")
+        control.orchestrator.resources.mark_lost(node, "no beat")
         assert (await second.register()).status_code == 200
         assert (await first.beat()).status_code == 409
 
@@ -66,7 +66,7 @@ async def test_second_controller_of_a_name_is_refused(settings):
 async def test_registration_includes_the_pe_host(settings):
     async with running(settings) as control:
         await control.orchestrator.recovered.wait()
-        await PlayedNode(control, "n1", process={"pid": 7, "started_s": 1.0, "beat_s": 2.0, "ready": True}).register()
+        await SimulatedNode(control, "n1", process={"pid": 7, "started_s": 1.0, "beat_s": 2.0, "ready": True}).register()
         (node,) = (await control.call("GET", "/v1/nodes")).json()["nodes"]
         assert (node["host_status"]["pid"], node["host_status"]["ready"]) == (7, True)
 
@@ -79,14 +79,14 @@ async def test_lost_nodes_are_forgotten_unless_they_have_replicas(settings):
         await control.orchestrator.recovered.wait()
         resources = control.orchestrator.resources
         for number in range(300):
-            await PlayedNode(control, f"gone{number}", labels={"replicas": "0"}).register()
+            await SimulatedNode(control, f"gone{number}", labels={"replicas": "0"}).register()
         assert resources.every_s == 3.0
-        keeper = PlayedNode(control, "keeper")
+        keeper = SimulatedNode(control, "keeper")
         async with alive(keeper):
             number = await control.submit("a")
             await control.reaches(number, "running")
         for node in list(resources.nodes.values()):
-            resources.mark_lost(node, "it is gone")
+            resources.mark_lost(node, "no beat")
             node.last_beat_s -= 2 * FORGOTTEN_S
         assert resources.every_s == settings.beat_s
         await control.until(lambda: _left(resources, control))
@@ -100,7 +100,7 @@ async def test_node_with_a_long_beat_interval_is_not_lost(settings):
         await control.orchestrator.recovered.wait()
         resources = control.orchestrator.resources
         for number in range(200):
-            await PlayedNode(control, f"n{number:03}").register()
+            await SimulatedNode(control, f"n{number:03}").register()
         slow, quick, *others = reversed(resources.nodes.values())
         assert resources.every_s == 2.0
         for node in others:
@@ -108,7 +108,7 @@ async def test_node_with_a_long_beat_interval_is_not_lost(settings):
         slow.last_beat_s -= 5.0
         await control.until(lambda: _are_lost(others))
         assert resources.every_s == settings.beat_s
-        (await PlayedNode(control, quick.name).beat(term=1)).raise_for_status()
+        (await SimulatedNode(control, quick.name).beat(term=1)).raise_for_status()
         quick.last_beat_s -= 5.0
         await control.until(lambda: _are_lost([quick]))
         assert slow.state == "up"
@@ -127,7 +127,7 @@ async def test_forgotten_node_gets_replicas_when_it_returns(settings):
                 await control.reaches(number, "running")
                 await control.call("POST", f"/v1/jobs/{number}/cancel")
                 await control.reaches(number, "canceled")
-        resources.mark_lost(resources.nodes["n1"], "it is gone")
+        resources.mark_lost(resources.nodes["n1"], "no beat")
         resources.nodes["n1"].last_beat_s -= 2 * FORGOTTEN_S
         await control.until(lambda: _is_forgotten(resources, "n1"))
         async with alive(n1):
@@ -138,33 +138,33 @@ async def test_registrations_are_limited(settings, monkeypatch):
     monkeypatch.setattr("holdfast.control.api.routes.TURNS_S", 0.0)
     async with running(settings) as control:
         await control.orchestrator.recovered.wait()
-        n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+        n1, n2 = SimulatedNode(control, "n1"), SimulatedNode(control, "n2")
         answers = [(await n1.register()).status_code for _ in range(int(TURNS) + 10)]
         assert answers[:10] == [200] * 10
         assert answers[-1] == 429
         assert (await n2.register()).status_code == 200
         nodes = control.orchestrator.resources.nodes
         nodes.update({f"more{n}": nodes["n2"] for n in range(MAX_NODES)})
-        answer = await PlayedNode(control, "n3").register()
+        answer = await SimulatedNode(control, "n3").register()
         assert (answer.status_code, "there are 10000 nodes already" in answer.text) == (422, True)
 
 
 @pytest.mark.parametrize("host", [None, {"pid": 1, "started_s": 0, "beat_s": 0}], ids=["dead", "not ready"])
 async def test_job_is_canceled_though_no_pe_host_starts(settings, host):
     async with running(settings) as control:
-        n1 = PlayedNode(control, "n1")
+        n1 = SimulatedNode(control, "n1")
         async with alive(n1):
             number = await control.submit()
             await control.reaches(number, "running")
         await control.call("POST", f"/v1/jobs/{number}/cancel")
         await control.reaches(number, "canceling")
     async with running(settings) as control:
-        new = PlayedNode(control, "n1", controller="another")
+        new = SimulatedNode(control, "n1", controller="another")
         await new.register()
         await control.orchestrator.recovered.wait()
         await new.fetch()
         await new.beat(host=host, unhosted=new.generation - 1)
-        assert (await control.job(number))["state"] == "canceling", "an assignment from before says nothing"
+        assert (await control.job(number))["state"] == "canceling", "an earlier assignment confirms nothing"
         assert (await new.beat(host=host, unhosted=new.generation)).status_code == 200
         await control.reaches(number, "canceled")
         assert control.orchestrator.resources.nodes["n1"].state == "up", "it was not by its being lost"
@@ -176,7 +176,7 @@ async def test_drained_node_stays_empty_after_a_restart(settings):
         await control.reaches(number, "running")
         assert (await control.call("POST", "/v1/nodes/n1/drain", json={})).status_code == 202
         await control.until(lambda: is_empty(n1))
-        await control.until(lambda: has(n2, 2))
+        await control.until(lambda: has_replicas(n2, 2))
     async with running(settings) as control:
         n1.control = n2.control = control
         async with alive(n1, n2):

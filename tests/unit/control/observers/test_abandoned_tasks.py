@@ -1,4 +1,4 @@
-"""The end of a job of which a task was given up, on a real log, without processes."""
+"""The end of a job with an abandoned task, on a real log, without processes."""
 
 import pytest
 from obstore.store import MemoryStore
@@ -35,7 +35,7 @@ def commit(store, stream, *epochs, quality=Quality.EXACT):
 
 
 def replicas(**states):
-    """All finished, but for those told otherwise: a state, or the heads of one that runs."""
+    """Return finished replicas, except those given with a state, or with the positions of a running one."""
     given = {"bad": replica("bad/0", "abandoned", error=BOOM)}
     for pe, state in states.items():
         given[pe] = replica(f"{pe}/0", state) if isinstance(state, str) else replica(f"{pe}/0", "running", at=state)
@@ -52,10 +52,10 @@ def store():
     return made
 
 
-def look(store, seen, *, after_s=None, last=LAST):
+def look(store, views, *, after_s=None, last=LAST):
     job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
     heads = StreamProgress(EpochLog(store), Timeline(first=1, last=last, epoch_s=1.0, opened_s=0.0))
-    return AbandonedTasks(job, TASKS, heads).check(seen, 100.0)
+    return AbandonedTasks(job, TASKS, heads).check(views, 100.0)
 
 
 def test_job_fails_when_the_rest_is_done(store):
@@ -80,8 +80,8 @@ def test_job_continues_while_a_task_has_work(store, states):
 def test_job_continues_while_the_task_may_return(store):
     for state in ("running", "failed", "lost", "starting"):
         assert look(store, replicas(bad=state, both=(1, 1), out=(1, 1))) == []
-    seen = [*replicas(both=(1, 1), out=(1, 1)), replica("bad/0", "running", number=1, at=(1, 1))]
-    assert look(store, seen) == []
+    views = [*replicas(both=(1, 1), out=(1, 1)), replica("bad/0", "running", number=1, at=(1, 1))]
+    assert look(store, views) == []
 
 
 def test_endless_job_continues_without_the_task(store):
@@ -100,7 +100,7 @@ def test_consumers_continue_to_the_last_epoch(store):
 def test_job_without_sources_fails():
     torn = replica("src/0", "abandoned", error="trace 'x.parquet' cannot be read: torn")
     waiting = [replica(task.name, "starting") for task in TASKS[1:]]
-    said = [FailJob("src/0 abandoned, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]
-    assert fail_if_nothing_can_begin(TASKS, [torn, *waiting]) == said
+    decisions = [FailJob("src/0 abandoned, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]
+    assert fail_if_nothing_can_begin(TASKS, [torn, *waiting]) == decisions
     assert fail_if_nothing_can_begin(TASKS, [replica("src/0", "failed"), *waiting]) == []
     assert fail_if_nothing_can_begin(TASKS[1:], waiting) == []

@@ -101,16 +101,16 @@ def test_small_gain_changes_nothing(store):
 
 def test_dead_active_replica_is_replaced(store):
     one = adaptor(store)
-    seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
-    seen += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
-    assert one.check(seen, 100.0) == [Activate("west/0", (1,), cause="the current plan")]
+    views = [r for r in replicas(active=EAST) if r.task != "west/0"]
+    views += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
+    assert one.check(views, 100.0) == [Activate("west/0", (1,), cause="the current plan")]
 
 
 def test_finished_task_is_not_switched(store):
     one = adaptor(store)
-    seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
-    seen += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
-    assert one.check(seen, 100.0) == []
+    views = [r for r in replicas(active=EAST) if r.task != "west/0"]
+    views += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
+    assert one.check(views, 100.0) == []
 
 
 def moved(store):
@@ -146,8 +146,8 @@ def test_rate_of_a_shared_source_is_read_from_its_log(store):
     tasks = [task for task in TASKS if task.name != "west/0"]
     tasks = [task.model_copy(update={"reads": (reading,)}) if task.pe == "west_sum" else task for task in tasks]
     one = adaptor(store, given=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
-    seen = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
-    decided = {decision.task: decision.replicas for decision in one.check(seen, 100.0)}
+    views = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
+    decided = {decision.task: decision.replicas for decision in one.check(views, 100.0)}
     assert decided == {"east/0": (0,), "east_sum/0": (0,)}
     assert one.rates.measured(TOPOLOGY).operators["west"].rates == (60.0,)
 
@@ -167,6 +167,6 @@ def test_adapt_requires_a_plan_and_valid_numbers():
     document = {"job": "j", "application": "a.py", "adapt": {"budget": -1, "every_s": 0}}
     with pytest.raises(DocumentError) as raised:
         check_document(document, Job, thing="job")
-    said = str(raised.value)
-    assert "adapt: wanted a 'plan' to start with, got none" in said
-    assert "adapt.budget" in said and "adapt.every_s" in said
+    message = str(raised.value)
+    assert "adapt: wanted a 'plan' to start with, got none" in message
+    assert "adapt.budget" in message and "adapt.every_s" in message

@@ -1,4 +1,4 @@
-"""Progress as the second sign of lifecycle: who is hung, who is merely slow, busy, behind or without input."""
+"""Which replicas are hung, and which are slow, behind or without input."""
 
 import pytest
 from obstore.store import MemoryStore
@@ -20,8 +20,8 @@ HUNG_S = 30.0
 
 
 def at(live, *, task="a/0", state="running", active=True, clean=None, error=None, incarnation=1):
-    said = {"state": "running", "live": live, "clean": live if clean is None else clean, "error": error}
-    status = ReplicaStatus(key=f"1:{task}.0", incarnation=incarnation, **said)
+    fields = {"state": "running", "live": live, "clean": live if clean is None else clean, "error": error}
+    status = ReplicaStatus(key=f"1:{task}.0", incarnation=incarnation, **fields)
     return ReplicaView(f"1:{task}.0", task, 0, "n1", incarnation, 0, active, state, 0.0, None, None, status)
 
 
@@ -39,13 +39,13 @@ class Watched:
             self.log.offer(Record("src", 0, epoch, quality, (), 0, None, None, quality.value, "p"))
 
     def watch(self, replica, for_s):
-        """What is found while a replica looks like this for so long, and after how long."""
+        """What is decisions while a replica looks like this for so long, and after how long."""
         began_s = self.now_s
         while self.now_s < began_s + for_s:
             self.now_s += 0.25
-            found = self.hung.check([replica], self.now_s)
-            if found:
-                return found[0], self.now_s - began_s
+            decisions = self.hung.check([replica], self.now_s)
+            if decisions:
+                return decisions[0], self.now_s - began_s
         return None
 
 
@@ -56,8 +56,10 @@ def limit_s(behind, times=1):
 def test_replica_with_input_and_no_progress_is_hung():
     job = Watched()
     job.commit(1, 2, 3)
-    found, after_s = job.watch(at(2), 600)
-    assert found == FailReplica("1:a/0.0", 1, cause="it has had work for 39 s and got no further than epoch 2: it counts as hung")
+    decision, after_s = job.watch(at(2), 600)
+    assert decision == FailReplica(
+        "1:a/0.0", 1, cause="it has had work for 39 s and got no further than epoch 2: it counts as hung"
+    )
     assert after_s == pytest.approx(limit_s(behind=1), abs=0.5)
 
 
@@ -140,8 +142,8 @@ def test_spark_observer_fails_hung_replicas(tmp_path):
         EpochLog(Store(tmp_path)).offer(Record("src", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))
     job = Job(job="j", application="app.py", log=str(tmp_path), policy=Policy(hung_after_s=1.0))
     layout, observer = Layout(application="j", tasks=TASKS), SparkJobObserver()
-    found = []
+    decisions = []
     for tick in range(60):
         view = JobView(1, job, layout, "running", {}, (at(1),), frozenset(), 1000.0 + tick / 4)
-        found += observer._decide(view)
-    assert [(each.key, each.incarnation) for each in found if isinstance(each, FailReplica)][:1] == [("1:a/0.0", 1)]
+        decisions += observer._decide(view)
+    assert [(each.key, each.incarnation) for each in decisions if isinstance(each, FailReplica)][:1] == [("1:a/0.0", 1)]

@@ -1,4 +1,4 @@
-"""NodeCapacity on nodes as jobs come and go: what is known of their needs counts, and who has finished holds none."""
+"""Room on nodes as jobs start and end: needs count, and ended replicas hold none."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import pytest
 
 from holdfast.control.placement.placement_manager import PlacementManager
 
-from ..conditions import incarnation_is, told
-from ..conftest import PlayedNode, alive, running
+from ..conditions import has_event, incarnation_is
+from ..conftest import SimulatedNode, alive, running
 
 WAITING = {"capacity_wait_s": 30.0}
 
@@ -15,7 +15,7 @@ WAITING = {"capacity_wait_s": 30.0}
 async def test_needs_are_reserved_also_after_a_restart(settings):
     needs = {"x": {"cores": 3, "memory_mib": 700}}
     async with running(settings) as control:
-        n1 = PlayedNode(control, "n1", memory_bytes=2**30)
+        n1 = SimulatedNode(control, "n1", memory_bytes=2**30)
         async with alive(n1):
             first = await control.submit("a", needs=needs)
             await control.reaches(first, "running")
@@ -50,7 +50,7 @@ async def test_invalid_and_unknown_needs_are_refused_together(settings):
 
 async def test_finished_replica_frees_room(settings):
     async with running(replace(settings, **WAITING)) as control:
-        n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+        n1 = SimulatedNode(control, "n1", labels={"replicas": "2"})
         async with alive(n1):
             first = await control.submit("a", type="finite", pes={"x": {}, "y": {}})
             await control.reaches(first, "running")
@@ -63,7 +63,7 @@ async def test_finished_replica_frees_room(settings):
 
 async def test_abandoned_replica_frees_room(settings):
     async with running(replace(settings, **WAITING)) as control:
-        n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+        n1 = SimulatedNode(control, "n1", labels={"replicas": "2"})
         async with alive(n1):
             first = await control.submit("a", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
             await control.reaches(first, "running")
@@ -75,12 +75,12 @@ async def test_abandoned_replica_frees_room(settings):
 
 async def test_replica_that_cannot_leave_a_drained_node_is_reported_once(settings):
     async with running(settings) as control:
-        n1 = PlayedNode(control, "n1")
+        n1 = SimulatedNode(control, "n1")
         async with alive(n1):
             number = await control.submit()
             await control.reaches(number, "running")
             await control.call("POST", "/v1/nodes/n1/drain", json={"drain": True})
-            await control.until(lambda: told(control, "cannot leave n1"))
+            await control.until(lambda: has_event(control, "cannot leave n1"))
             for _ in range(5):
                 control.orchestrator.resources._notify_capacity()
                 await control.until(lambda: _idle(control, number))
@@ -90,7 +90,7 @@ async def test_replica_that_cannot_leave_a_drained_node_is_reported_once(setting
 @pytest.mark.parametrize("leave", ["drained", "lost"])
 async def test_concurrent_moves_do_not_overfill_a_node(settings, leave):
     async with running(replace(settings, lost_after_s=60.0)) as control:
-        n1, *others = (PlayedNode(control, f"n{n}", labels={"replicas": "4" if n == 1 else "1"}) for n in range(1, 6))
+        n1, *others = (SimulatedNode(control, f"n{n}", labels={"replicas": "4" if n == 1 else "1"}) for n in range(1, 6))
         async with alive(n1):
             numbers = [await control.submit(f"job{n}", policy={"backoff_s": 0.0}) for n in range(4)]
             for number in numbers:
@@ -99,7 +99,7 @@ async def test_concurrent_moves_do_not_overfill_a_node(settings, leave):
             if leave == "drained":
                 await control.call("POST", "/v1/nodes/n1/drain", json={})
             else:
-                control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "it is gone")
+                control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "no beat")
             for number in numbers:
                 await control.until(lambda number=number: incarnation_is(control, number, 2))
             assert [len(node.has) for node in others] == [1, 1, 1, 1]
@@ -112,13 +112,13 @@ async def test_capacities_are_computed_once_for_a_lost_node(settings, monkeypatc
     monkeypatch.setattr(PlacementManager, "capacities", lambda placing: looked.append(1) or rooms(placing))
 
     async with running(settings) as control:
-        n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+        n1, n2 = SimulatedNode(control, "n1"), SimulatedNode(control, "n2")
         async with alive(n1):
             number = await control.submit(pes={f"x{n}": {} for n in range(30)}, policy={"backoff_s": 30.0})
             await control.reaches(number, "running")
         await n2.register()
         looked.clear()
-        control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "it is gone")
+        control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "no beat")
         await control.until(lambda: _all_due(control, number))
     assert len(looked) < 5
 

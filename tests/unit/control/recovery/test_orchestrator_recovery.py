@@ -1,4 +1,4 @@
-"""An orchestrator that takes up what the one before it left, with nodes that are played."""
+"""Recovery: a new orchestrator restores the state of its predecessor, with simulated nodes."""
 
 import asyncio
 import sqlite3
@@ -16,16 +16,16 @@ from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
 
 from ..conditions import (
-    acknowledged,
-    agree,
+    all_acknowledged,
+    all_run,
+    has_event,
+    has_printed,
     incarnation_is,
-    kept_as_abandoned,
-    kept_as_finished,
+    is_stored_as_abandoned,
+    is_stored_as_finished,
+    lacks,
     nodes,
     replica_is,
-    said,
-    told,
-    without,
 )
 from ..conftest import alive, cluster, running
 
@@ -45,10 +45,10 @@ async def test_recovery_keeps_replicas_and_takes_waiting_reports(settings):
         async with alive(n1):
             n1.has[f"{number}:y/0.0"]["state"] = "finished"
             await control.until(lambda: replica_is(control, number, 1, "finished"))
-            story = await control.job(number)
-            assert story["state"] == "running"
+            job = await control.job(number)
+            assert job["state"] == "running"
             assert [start for _, start in n1.starts] == [1, 1]
-            assert story["history"][-1]["event"] == "started"
+            assert job["history"][-1]["event"] == "started"
             assert control.orchestrator.resources.nodes["n1"].generation == 1, "one assignment had all there was to say"
 
 
@@ -87,10 +87,10 @@ async def test_reports_are_refused_during_recovery(settings):
         assert refused.status_code == 503
         assert "recovering" in refused.json()["error"]
         async with alive(n1):
-            await control.until(lambda: told(control, "node n2 is lost: it did not come back in time"))
-            await control.until(lambda: acknowledged(n1))
-            story = await control.job(number)
-            states = {replica["key"]: replica["state"] for task in story["tasks"] for replica in task["replicas"]}
+            await control.until(lambda: has_event(control, "node n2 is lost: it did not come back in time"))
+            await control.until(lambda: all_acknowledged(n1))
+            job = await control.job(number)
+            states = {replica["key"]: replica["state"] for task in job["tasks"] for replica in task["replicas"]}
             assert states[failed] in ("failed", "placed", "running")  # by policy, and with a wait before
             assert all(states[key] == "lost" for key in gone if ":x/" in key)
 
@@ -103,7 +103,7 @@ async def test_node_with_refused_reports_is_not_lost(settings):
         n1.control = control
         n1.report(next(iter(n1.has)), "running")
         async with alive(n1):
-            await control.until(lambda: told(control, "node n2 is lost: it did not come back in time"))
+            await control.until(lambda: has_event(control, "node n2 is lost: it did not come back in time"))
         assert not any(text.startswith("node n1 is lost") for text in await control.events())
 
 
@@ -160,12 +160,12 @@ async def test_unreadable_stored_job_fails_alone(settings, column, text, why):
     async with running(settings) as control:
         n1.control = control
         async with alive(n1):
-            story = await control.reaches(old, "failed")
-            assert story["reason"].startswith(
+            job = await control.reaches(old, "failed")
+            assert job["reason"].startswith(
                 f"the {column} of job {old} ('old') is stored in a form that this holdfast does not read ({why}"
             )
-            assert story["reason"] in control.said
-            await control.until(lambda: without(n1, f"{old}:x/0.0"))
+            assert job["reason"] in control.printed
+            await control.until(lambda: lacks(n1, f"{old}:x/0.0"))
             assert (await control.job(other))["state"] == "running"
             assert len(n1.starts) == 2
 
@@ -178,7 +178,7 @@ async def test_running_job_that_would_be_refused_today_keeps_running(settings):
     async with running(settings) as control:
         n1.control = control
         async with alive(n1):
-            await control.until(lambda: agree(control, number))
+            await control.until(lambda: all_run(control, number))
             assert (await control.job(number))["document"]["pes"]["x"]["makes"] == ["../../etc"]
             assert len(n1.starts) == 1
 
@@ -191,10 +191,10 @@ async def test_pause_during_recovery_does_not_lose_nodes(settings):
         n1.control = control
         clock = control.orchestrator.time
         real = clock.monotonic_s
-        await control.until(lambda: said(control, "recovering: waiting for 1 nodes"))
+        await control.until(lambda: has_printed(control, "recovering: waiting for 1 nodes"))
         clock.monotonic_s = lambda: real() + 1000.0
         for _ in range(3):
-            control.orchestrator.resources.capacity_freed()  # wakes whoever waits for nodes, as the timer of a long sleep does
+            control.orchestrator.resources.capacity_freed()  # wakes the recovery, as the timer of a long sleep does
             await control.orchestrator.resources.wait_for_change(for_s=TICK_S)
         assert control.orchestrator.recovering
         async with alive(n1):
@@ -209,7 +209,7 @@ async def test_finished_replica_survives_its_node(settings):
         await control.reaches(number, "running")
         done, stays = (n1, n2) if f"{number}:x/0.0" in n1.has else (n2, n1)
         done.report(f"{number}:x/0.0", "finished")
-        await control.until(lambda: kept_as_finished(control, "x/0"))
+        await control.until(lambda: is_stored_as_finished(control, "x/0"))
     async with running(replace(settings, recovery_wait_s=600.0)) as control:
         stays.control = control
         async with alive(stays):
@@ -226,12 +226,12 @@ async def test_abandoned_replica_is_not_primary_after_recovery(settings):
         await control.reaches(number, "running")
         first = next(node for node in (n1, n2) if f"{number}:x/0.0" in node.has)
         first.report(f"{number}:x/0.0", "failed", "boom")
-        await control.until(lambda: kept_as_abandoned(control, "x/0", count=2))
+        await control.until(lambda: is_stored_as_abandoned(control, "x/0", count=2))
     async with running(settings) as control:
         n1.control = n2.control = control
         async with alive(n1, n2):
-            story = await control.reaches(number, "running")
-            assert [(replica["replica"], replica["rank"]) for replica in story["tasks"][0]["replicas"]] == [(0, 1), (1, 0)]
+            job = await control.reaches(number, "running")
+            assert [(replica["replica"], replica["rank"]) for replica in job["tasks"][0]["replicas"]] == [(0, 1), (1, 0)]
 
 
 @pytest.mark.parametrize("type", ["finite", "streaming"])
@@ -246,12 +246,12 @@ async def test_abandoning_reaches_the_job_after_a_crash(settings, monkeypatch, t
             number = await control.submit(type=type, pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": "cancel"})
             await control.reaches(number, "running")
             n1.report(f"{number}:x/0.0", "failed", "boom")
-            await control.until(lambda: kept_as_abandoned(control, "x/0"))
+            await control.until(lambda: is_stored_as_abandoned(control, "x/0"))
     async with running(settings) as control:
         n1.control = control
         async with alive(n1):
-            story = await control.reaches(number, "failed")
-            assert story["reason"] == "x/0 was abandoned before the orchestrator was started again"
+            failed = await control.reaches(number, "failed")
+            assert failed["reason"] == "x/0 was abandoned before the orchestrator was started again"
 
 
 async def test_failures_are_reset_also_for_the_next_orchestrator(settings, monkeypatch):

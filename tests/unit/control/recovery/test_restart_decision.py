@@ -1,4 +1,4 @@
-"""Policies as a table: situation in, decision out."""
+"""Restart decisions as a table of situations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replicas that fail, come back, wake and idle: what policy and observers make of it."""
+"""Restarts, activation and moves of replicas, by policy, users and observers."""
 
 import re
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from holdfast.control.nodes.replicas import OVER
 from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica, JobView, Move, Note
 
-from ..conditions import are_active, incarnation_is, is_empty, nodes, replica_is, without
+from ..conditions import are_active, incarnation_is, is_empty, lacks, nodes, replica_is
 from ..conftest import alive, cluster, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -24,7 +24,7 @@ async def test_failed_replica_restarts_elsewhere_until_abandoned(settings):
             await control.until(lambda: replica_is(control, number, 0, "running"))
             (node,) = [node for node in (n1, n2) if f"{number}:x/0.0" in node.has]
             node.report(f"{number}:x/0.0", "failed", "boom")
-            await control.until(lambda node=node: without(node, f"{number}:x/0.0"))
+            await control.until(lambda node=node: lacks(node, f"{number}:x/0.0"))
         await control.until(lambda: replica_is(control, number, 0, "abandoned"))
         assert (await control.job(number))["state"] == "running"
         starts = [start for start in n1.starts + n2.starts if start[0] == f"{number}:x/0.0"]
@@ -108,7 +108,7 @@ def while_written(control, task, node, become):
 
 
 async def lost(resources, node):
-    resources.mark_lost(node, "it is gone")
+    resources.mark_lost(node, "no beat")
 
 
 async def drained(resources, node):
@@ -123,8 +123,8 @@ async def test_node_lost_during_first_placement(settings, become):
         await n1.register()
         async with alive(n2):
             number = await control.submit(policy={"backoff_s": 0.0})
-            story = await control.reaches(number, "running")
-            assert [replica["node"] for replica in story["tasks"][0]["replicas"]] == ["n2"]
+            job = await control.reaches(number, "running")
+            assert [replica["node"] for replica in job["tasks"][0]["replicas"]] == ["n2"]
 
 
 @pytest.mark.parametrize("become", [lost, drained])
@@ -257,8 +257,8 @@ async def test_observer_fails_a_job(settings):
             number = await control.submit(type="finite", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
             await control.reaches(number, "running")
             n1.report(f"{number}:x/0.0", "failed", "boom")
-            story = await control.reaches(number, "failed")
-            assert story["reason"] == "x/0 abandoned, and all else waits for it"
+            job = await control.reaches(number, "failed")
+            assert job["reason"] == "x/0 abandoned, and all else waits for it"
             await control.until(lambda: is_empty(n1))
 
 
@@ -269,8 +269,8 @@ async def test_replica_left_dead_does_not_delay_its_job(settings, restart):
         n1.state_of = lambda key: "failed"
         async with alive(n1, n2):
             number = await control.submit(pes={"x": {"replicas": 2}}, policy={"restart": restart})
-            story = await control.reaches(number, "running")
-            assert sorted(replica["state"] for replica in story["tasks"][0]["replicas"]) == ["failed", "running"]
+            job = await control.reaches(number, "running")
+            assert sorted(replica["state"] for replica in job["tasks"][0]["replicas"]) == ["failed", "running"]
 
 
 @pytest.mark.parametrize("policy", [{"restart": "never"}, {"restart": "missing"}, {"give_up_after": 1}], ids=str)
@@ -301,7 +301,7 @@ async def test_machine_may_rename_its_states(settings, tmp_path):
     class Asking:
         async def observe(self, view):
             seen.add(view.state)
-            return [Activate("x/0", (1,), cause="the observer says so")]
+            return [Activate("x/0", (1,), cause="the observer decides so")]
 
     async with running(replace(settings, machines=(tmp_path / "own.toml",))) as control:
         control.orchestrator.observers.set("light", Asking())

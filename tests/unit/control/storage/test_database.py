@@ -1,4 +1,4 @@
-"""The database: one writer at a time, versions, waiting while it is unreachable, and pages that stay small."""
+"""The database: terms, commits, versions, outages and queries."""
 
 import asyncio
 import os
@@ -20,8 +20,8 @@ from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.errors import HoldfastError, MachineError
 
 
-def opened(path, told=None) -> Database:
-    database = Database(f"sqlite:///{path}", report=(told if told is not None else []).append)
+def opened(path, reports=None) -> Database:
+    database = Database(f"sqlite:///{path}", report=(reports if reports is not None else []).append)
     database.open()
     return database
 
@@ -76,21 +76,21 @@ async def test_invalid_write_does_not_fail_others_in_its_commit(tmp_path):
 
 
 async def test_writes_wait_for_the_database_and_report_it_once(tmp_path):
-    told = []
-    database = opened(tmp_path / "d.db", told)
+    reports = []
+    database = opened(tmp_path / "d.db", reports)
 
     database.simulate_outage(0.5)
     await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
-    assert len(told) == 2
-    assert told[0].endswith("is unreachable: a fault was injected; waiting for it")
-    assert told[1].endswith("answers again")
+    assert len(reports) == 2
+    assert reports[0].endswith("is unreachable: a fault was injected; waiting for it")
+    assert reports[1].endswith("answers again")
     assert len(database.read_blocking(stored_jobs.unended_jobs)) == 2
     database.close()
 
 
 async def test_batch_with_lost_answer_is_not_applied_twice(tmp_path):
-    told = []
-    database = opened(tmp_path / "d.db", told)
+    reports = []
+    database = opened(tmp_path / "d.db", reports)
     lost = [DatabaseUnreachable("the answer was lost")]
     once = database._once
 
@@ -105,7 +105,7 @@ async def test_batch_with_lost_answer_is_not_applied_twice(tmp_path):
     await asyncio.gather(*(database.write(submitted(n)) for n in (2, 3)))
     await database.write(submitted(4))
     assert [job.id for job in database.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3, 4]
-    assert told[0] == "the answer was lost; waiting for it"
+    assert reports[0] == "the answer was lost; waiting for it"
     database.close()
     later = opened(tmp_path / "d.db")
     await later.write(submitted(5))  # batch numbers restart with each term, and the first must not count as applied already
@@ -175,13 +175,13 @@ def test_unusable_database_url_is_explained(url, error, words):
 
 
 async def test_removed_database_file_is_noticed_before_a_write_is_lost(tmp_path):
-    path, told = tmp_path / "d.db", []
-    database = opened(path, told)
+    path, reports = tmp_path / "d.db", []
+    database = opened(path, reports)
 
     await database.write(submitted(1))
     path.rename(tmp_path / "aside.db")
     writing = asyncio.create_task(database.write(submitted(2)))
-    while not told:
+    while not reports:
         await asyncio.sleep(0.01)
     with pytest.raises(DatabaseUnreachable, match="its file was removed or replaced; put it back"):
         await database.read(stored_jobs.last_job)
@@ -190,21 +190,21 @@ async def test_removed_database_file_is_noticed_before_a_write_is_lost(tmp_path)
     await writing
     assert await database.read(stored_jobs.last_job) == 2
     database.close()
-    assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("answers again")
+    assert "its file was removed or replaced; put it back; waiting for it" in reports[0] and reports[1].endswith("answers again")
 
 
 def test_missing_folder_is_reported_and_awaited(tmp_path):
-    told = []
+    reports = []
     path = tmp_path / "none" / "d.db"
-    database = Database(f"sqlite:///{path}", report=told.append)
+    database = Database(f"sqlite:///{path}", report=reports.append)
     opening = threading.Thread(target=database.open)
     opening.start()
-    while not told:
+    while not reports:
         time.sleep(0.01)
     path.parent.mkdir()
     opening.join()
     database.close()
-    assert f"is unreachable: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
+    assert f"is unreachable: there is no folder '{path.parent}'; waiting for it" in reports[0] and database.term == 1
 
 
 def test_queries_use_indexes(tmp_path):
@@ -269,10 +269,10 @@ def test_foreign_database_file_is_refused_and_unchanged(tmp_path, made, words):
     else:
         with closing(sqlite3.connect(path)) as other:
             other.execute(made)
-    told = []
+    reports = []
     with pytest.raises(HoldfastError, match=words):
-        opened(path, told)
-    assert told == []
+        opened(path, reports)
+    assert reports == []
     if made is not None:
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
@@ -280,19 +280,19 @@ def test_foreign_database_file_is_refused_and_unchanged(tmp_path, made, words):
 
 async def test_read_only_database_fails_at_start_but_is_awaited_later(tmp_path):
     opened(tmp_path / "d.db").close()
-    told = []
+    reports = []
     with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; fix that, or give another"):
-        opened(f"file:{tmp_path / 'd.db'}?mode=ro&uri=true", told)
-    assert told == []
-    database = opened(tmp_path / "d.db", told)
+        opened(f"file:{tmp_path / 'd.db'}?mode=ro&uri=true", reports)
+    assert reports == []
+    database = opened(tmp_path / "d.db", reports)
 
     with database._engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA query_only=ON")
         connection.commit()
     writing = asyncio.create_task(database.write(submitted(1)))
-    while not told:
+    while not reports:
         await asyncio.sleep(0.01)
-    assert "is unreachable: attempt to write a readonly database; waiting for it" in told[0]
+    assert "is unreachable: attempt to write a readonly database; waiting for it" in reports[0]
     with closing(database._engine.raw_connection()) as raw:
         raw.execute("PRAGMA query_only=OFF")
     await writing
@@ -302,19 +302,19 @@ async def test_read_only_database_fails_at_start_but_is_awaited_later(tmp_path):
 def test_read_only_folder_fails_at_start(tmp_path, monkeypatch):
     opened(tmp_path / "d.db").close()
     may = os.access
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # whoever runs this may be root
-    told = []
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # the test may run as root
+    reports = []
     with pytest.raises(HoldfastError, match=rf"cannot be used: folder '{tmp_path}' cannot be written; fix that, or give another"):
-        opened(tmp_path / "d.db", told)
-    assert told == []
+        opened(tmp_path / "d.db", reports)
+    assert reports == []
 
 
 def test_silent_server_counts_as_unreachable(monkeypatch):
     pytest.importorskip("psycopg")
     monkeypatch.setattr("holdfast.control.storage.database.TIMEOUTS", {"connect_timeout": 2})
-    told, ended = [], []
+    reports, ended = [], []
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", report=told.append)
+        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", report=reports.append)
 
         def waits():
             with pytest.raises(DatabaseUnreachable):
@@ -324,13 +324,13 @@ def test_silent_server_counts_as_unreachable(monkeypatch):
         waiting = threading.Thread(target=waits, daemon=True)
         waiting.start()
         ends_s = time.monotonic() + 10
-        while not told and time.monotonic() < ends_s:
+        while not reports and time.monotonic() < ends_s:
             time.sleep(0.02)
         database._closing.set()
     waiting.join(20)
     assert ended
     database.close()
-    assert "is unreachable" in told[0] and "timeout" in told[0]
+    assert "is unreachable" in reports[0] and "timeout" in reports[0]
 
 
 def test_url_overrides_connection_timeout():

@@ -1,11 +1,11 @@
-"""While the database is away: whoever must write waits and is told so, and nothing ends."""
+"""An orchestrator whose database is unreachable: writes wait, and nothing stops."""
 
 import asyncio
 from dataclasses import replace
 
 from holdfast.control.observers.job_observers import Activate
 
-from ..conditions import are_active, is_drained, is_there, nodes
+from ..conditions import are_active, exists, is_drained, nodes
 from ..conftest import cluster, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -19,7 +19,7 @@ async def test_later_term_during_an_outage_stops_nothing(settings):
             assert answer.status_code == 409
         await control.submit()  # waits for the database
         assert not control.orchestrator.stopping
-        assert not any("99" in text for text in control.said)
+        assert not any("99" in text for text in control.printed)
 
 
 async def test_call_during_an_outage_gets_503_and_is_carried_out_later(settings, monkeypatch):
@@ -33,7 +33,7 @@ async def test_call_during_an_outage_gets_503_and_is_carried_out_later(settings,
             answer = await control.call("POST", path, json=asked)
             assert answer.status_code == 503
             assert answer.json()["error"].startswith("the database does not answer; the call is carried out")
-        await control.until(lambda: is_there(control, "a"))
+        await control.until(lambda: exists(control, "a"))
         await control.until(lambda: is_drained(control, "n1"))
 
 
