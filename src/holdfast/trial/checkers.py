@@ -1,6 +1,6 @@
-"""Verdicts about a run, each a pure function of its history.
+"""Checkers of a run. Each is a pure function from a history to a verdict.
 
-A verdict is true, false, or unknown where the history does not tell. What it says can be read without knowing the checker.
+A verdict is true, false, or unknown if the history is not sufficient to decide. Its reason is readable without this code.
 """
 
 from collections import Counter, defaultdict
@@ -13,13 +13,13 @@ from typing import Any
 from holdfast.documents.history import HistoryEvent
 from holdfast.log.timeline import Timeline
 
-LEFT = ("output", "found")
-"""What a sink tells of an epoch that has left it: that it let it leave, or found it gone already."""
+OUTPUT_KINDS = ("output", "found")
+"""Events of an epoch that left a sink: the sink wrote it, or a restarted sink found that it was already written."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was checked, whether it holds (None: it cannot be told), what was found, and the figures behind it."""
+    """The result of one check: its name, whether it holds (None: unknown), the reason, and the figures behind it."""
 
     name: str
     holds: bool | None
@@ -30,105 +30,105 @@ class Verdict:
 def check_run(
     events: Sequence[HistoryEvent], timeline: Timeline, *, sinks: Sequence[str], correction: bool = True, scheduled: int = 0
 ) -> list[Verdict]:
-    """Every verdict that a history allows; `scheduled` is how many faults there were to be."""
-    made = [
+    """Return the verdicts on a history. `correction`: the contract demands corrections. `scheduled` counts the scheduled faults."""
+    verdicts = [
         nothing_lost(events, timeline, sinks=sinks),
         nothing_duplicated(events),
         no_divergence(events),
     ]
     if correction:
-        made.append(all_corrected(events, timeline))
+        verdicts.append(all_corrected(events, timeline))
     if scheduled:
-        made.append(every_fault_injected(events, scheduled=scheduled))
-    return made
+        verdicts.append(every_fault_injected(events, scheduled=scheduled))
+    return verdicts
 
 
 def nothing_lost(events: Iterable[HistoryEvent], timeline: Timeline, *, sinks: Sequence[str]) -> Verdict:
-    """Every epoch of the job has left every sink."""
+    """Check that every epoch of the job left every sink."""
     name = "nothing lost"
     if timeline.last is None:
-        return Verdict(name, None, "the job has no end; epochs that are still to come cannot be missed")
-    seen: dict[str, set[int]] = defaultdict(set)
+        return Verdict(name, None, "the job has no last epoch, so none can be missing")
+    epochs_of_sink: dict[str, set[int]] = defaultdict(set)
     for event in events:
-        if event.kind in LEFT:
-            seen[event.about["sink"]].add(event.about["epoch"])
-    wanted = range(timeline.first, timeline.last + 1)
-    missing = {sink: [epoch for epoch in wanted if epoch not in seen[sink]] for sink in sinks}
+        if event.kind in OUTPUT_KINDS:
+            epochs_of_sink[event.about["sink"]].add(event.about["epoch"])
+    expected = range(timeline.first, timeline.last + 1)
+    missing = {sink: [epoch for epoch in expected if epoch not in epochs_of_sink[sink]] for sink in sinks}
     count = sum(map(len, missing.values()))
     if count:
         sink = next(sink for sink in sinks if missing[sink])
-        reason = f"{count} epochs never left; sink '{sink}' lacks epoch {missing[sink][0]} first"
+        reason = f"{count} epochs never left a sink, first epoch {missing[sink][0]} at '{sink}'"
         return Verdict(name, False, reason, {"missing": count})
-    return Verdict(name, True, f"all {len(wanted)} epochs left every sink", {"epochs": len(wanted)})
+    return Verdict(name, True, f"all {len(expected)} epochs left every sink", {"epochs": len(expected)})
 
 
 def nothing_duplicated(events: Iterable[HistoryEvent]) -> Verdict:
-    """No epoch left a sink twice, but for its correction."""
-    times = Counter((e.about["sink"], e.about["epoch"], e.about["as"]) for e in events if e.kind == "output")
-    twice = sorted(key for key, count in times.items() if count > 1)
-    if twice:
-        sink, epoch, kind = twice[0]
-        return Verdict("nothing duplicated", False, f"{len(twice)} epochs left twice, first {kind} of epoch {epoch} at '{sink}'")
-    return Verdict("nothing duplicated", True, f"{len(times)} epochs and corrections left once each")
+    """Check that no epoch, and no correction of one, left a sink twice."""
+    counts = Counter((e.about["sink"], e.about["epoch"], e.about["as"]) for e in events if e.kind == "output")
+    duplicates = sorted(key for key, count in counts.items() if count > 1)
+    if duplicates:
+        sink, epoch, kind = duplicates[0]
+        return Verdict(
+            "nothing duplicated", False, f"{len(duplicates)} epochs left twice, first {kind} of epoch {epoch} at '{sink}'"
+        )
+    return Verdict("nothing duplicated", True, f"{len(counts)} epochs and corrections left once each")
 
 
 def all_corrected(events: Sequence[HistoryEvent], timeline: Timeline) -> Verdict:
-    """Every result that was not exact when it left was corrected later."""
-    sinks = sorted({event.about["sink"] for event in events if event.kind in LEFT})
+    """Check that every result that was not exact was corrected later."""
+    name = "every tentative result corrected"
+    sinks = sorted({event.about["sink"] for event in events if event.kind in OUTPUT_KINDS})
     inexact = {(sink, epoch) for sink in sinks for epoch in _inexact(events, sink)}
     open_ = [(sink, epoch) for sink in sinks for epoch in uncorrected_epochs(events, sink=sink)]
     if open_:
         sink, epoch = open_[0]
         reason = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
-        return Verdict(
-            "every tentative result corrected", False if timeline.last is not None else None, reason, {"open": len(open_)}
-        )
-    reason = (
-        f"{len(inexact)} results were tentative, predicted or absent, and were corrected"
-        if inexact
-        else "every result was exact at once"
-    )
-    return Verdict("every tentative result corrected", True, reason, {"inexact": len(inexact)})
+        return Verdict(name, False if timeline.last is not None else None, reason, {"open": len(open_)})
+    if not inexact:
+        return Verdict(name, True, "every first result was exact", {"inexact": 0})
+    reason = f"{len(inexact)} results were tentative, predicted or absent, and were corrected"
+    return Verdict(name, True, reason, {"inexact": len(inexact)})
 
 
 def uncorrected_epochs(events: Sequence[HistoryEvent], *, sink: str) -> list[int]:
-    """The epochs that left a sink as anything but exact and were not corrected."""
-    return sorted(_inexact(events, sink) - {epoch for epoch, about in _left(events, sink) if about["as"] == "final"})
+    """Return the epochs whose first result at a sink was not exact and was never corrected."""
+    return sorted(_inexact(events, sink) - {epoch for epoch, about in _outputs(events, sink) if about["as"] == "final"})
 
 
 def _inexact(events: Sequence[HistoryEvent], sink: str) -> set[int]:
-    return {epoch for epoch, about in _left(events, sink) if about["as"] == "first" and about["quality"] != "exact"}
+    return {epoch for epoch, about in _outputs(events, sink) if about["as"] == "first" and about["quality"] != "exact"}
 
 
-def _left(events: Sequence[HistoryEvent], sink: str) -> list[tuple[int, dict[str, Any]]]:
-    return [(event.about["epoch"], event.about) for event in events if event.kind in LEFT and event.about["sink"] == sink]
+def _outputs(events: Sequence[HistoryEvent], sink: str) -> list[tuple[int, dict[str, Any]]]:
+    return [(event.about["epoch"], event.about) for event in events if event.kind in OUTPUT_KINDS and event.about["sink"] == sink]
 
 
 def no_divergence(events: Iterable[HistoryEvent]) -> Verdict:
-    """No two replicas made different exact rows."""
-    found = [event.about for event in events if event.kind == "divergence"]
-    if found:
-        first = found[0]
+    """Check that no two replicas produced different exact rows for an epoch."""
+    divergences = [event.about for event in events if event.kind == "divergence"]
+    if divergences:
+        first = divergences[0]
         reason = (
-            f"{len(found)} epochs were made differently by two replicas, first epoch {first['epoch']} of '{first['stream']}' "
-            f"at seq {first['seq']}: {first['held_by']} has {first['theirs']}, {first['made_by']} has {first['ours']}"
+            f"two replicas produced different rows for {len(divergences)} epochs, first epoch {first['epoch']} "
+            f"of '{first['stream']}' at seq {first['seq']}: "
+            f"{first['held_by']} has {first['theirs']}, {first['made_by']} has {first['ours']}"
         )
-        return Verdict("replicas agree", False, reason, {"divergences": len(found)})
-    return Verdict("replicas agree", True, "no epoch was made differently by two replicas")
+        return Verdict("replicas agree", False, reason, {"divergences": len(divergences)})
+    return Verdict("replicas agree", True, "no two replicas produced different rows")
 
 
 def every_fault_injected(events: Sequence[HistoryEvent], *, scheduled: int) -> Verdict:
-    """Every fault of the schedule came about before the run's end: one that did not has proved nothing.
+    """Check that every fault of the schedule was injected before the run ended, because a missing fault tests nothing.
 
-    Where a fault found its target dead already, or no host has obeyed an order to strike a PE, it cannot be told.
+    The verdict is unknown if a fault's target was already dead, or if no PE host executed an order to inject a fault into a PE.
     """
     name = "every fault injected"
     faults = [event.about for event in events if event.kind == "fault"]
     if len(faults) < scheduled:
         reason = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
         return Verdict(name, False, reason, {"injected": len(faults), "scheduled": scheduled})
-    obeyed = {event.about["order"] for event in events if event.kind == "struck"}
-    missed = [about["what"] for about in faults if about.get("dead") or not obeyed.issuperset(about.get("orders", ()))]
+    executed = {event.about["order"] for event in events if event.kind == "struck"}
+    missed = [about["what"] for about in faults if about.get("dead") or not executed.issuperset(about.get("orders", ()))]
     figures = {"injected": scheduled - len(missed), "scheduled": scheduled}
     if missed:
         return Verdict(name, None, f"{len(missed)} of {scheduled} faults had no live target, first: {missed[0]}", figures)
@@ -136,13 +136,13 @@ def every_fault_injected(events: Sequence[HistoryEvent], *, scheduled: int) -> V
 
 
 def count_output_rows(events: Sequence[HistoryEvent], *, sink: str) -> int:
-    """How many rows have left a sink, those of an epoch that was corrected as its correction has them."""
-    left = sorted(_left(events, sink), key=lambda each: each[1]["as"] == "final")
-    return sum({epoch: about["rows"] for epoch, about in left}.values())
+    """Return how many rows left a sink. For a corrected epoch only the rows of its correction count."""
+    corrections_last = sorted(_outputs(events, sink), key=lambda output: output[1]["as"] == "final")
+    return sum({epoch: about["rows"] for epoch, about in corrections_last}.values())
 
 
 def output_gap_s(events: Iterable[HistoryEvent], *, sink: str, after_s: float = 0.0) -> float | None:
-    """The longest silence of a sink: between two epochs leaving it for the first time. None where fewer than two did."""
+    """Return the longest time between two first outputs of a sink, or None if it had fewer than two."""
     times = [e.at_s for e in events if e.kind == "output" and e.about["sink"] == sink and e.about["as"] == "first"]
     times = sorted(time for time in times if time >= after_s)
     return max((later - earlier for earlier, later in pairwise(times)), default=None)
@@ -150,7 +150,7 @@ def output_gap_s(events: Iterable[HistoryEvent], *, sink: str, after_s: float = 
 
 @dataclass(frozen=True)
 class Recovery:
-    """How a failed task came back (PPA section VI: recovered when its progress is again what it was before it failed)."""
+    """The recovery of a failed task. It ends when the task is again where it was before the failure (PPA, section VI)."""
 
     task: str
     failed_s: float
@@ -160,54 +160,55 @@ class Recovery:
 
     @property
     def latency_s(self) -> float:
-        """From the failure being noticed to the task being where it had been: the paper's recovery latency."""
+        """PPA's recovery latency: the time from the detection of the failure to the end of the recovery."""
         return self.recovered_s - self.detected_s
 
 
 def recoveries(events: Sequence[HistoryEvent]) -> list[Recovery]:
-    """Each failure of a task that a new replica made good, from the faults, detections, starts and recoveries of a history.
+    """Return each recovery of a task by a new replica.
 
-    A task whose other replica went on never stopped; it has no recovery.
+    A task that had another working replica did not stop, so it has no recovery.
     """
-    found: list[Recovery] = []
+    completed: list[Recovery] = []
     failed: dict[str, tuple[float, float]] = {}
-    noticed: dict[str, float] = {}
+    detected: dict[str, float] = {}
     started: dict[str, float] = {}
-    working = _Working()
+    working = _WorkingReplicas()
     for event in events:
         about = event.about
-        working.take(event)
+        working.update(event)
         if event.kind == "fault":
-            over_s = inf if about.get("for_s") is None else event.at_s + about["for_s"]
+            ends_s = inf if about.get("for_s") is None else event.at_s + about["for_s"]
             for task in about.get("tasks", ()):
-                if task not in noticed and failed.get(task, (0.0, -inf))[1] < event.at_s:
-                    failed[task] = event.at_s, over_s
+                if task not in detected and failed.get(task, (0.0, -inf))[1] < event.at_s:
+                    failed[task] = event.at_s, ends_s
         elif event.kind == "detected":
             for task in about.get("tasks", ()):
                 if not working.replicas[task]:
-                    noticed.setdefault(task, event.at_s)
-                elif task in failed:  # it has done no harm; the next fault is another matter
+                    detected.setdefault(task, event.at_s)
+                elif task in failed:  # another replica works, so this fault did not stop the task; a later one may
                     failed[task] = failed[task][0], event.at_s
-        elif event.kind == "restored" and about["task"] in noticed:
+        elif event.kind == "restored" and about["task"] in detected:
             started[about["task"]] = event.at_s
         elif event.kind == "recovered" and about["task"] in started:
             task = about["task"]
-            at = noticed.pop(task)
-            found.append(Recovery(task, failed.pop(task, (at, at))[0], at, started.pop(task), event.at_s))
-    return found
+            detected_s = detected.pop(task)
+            failed_s, _ = failed.pop(task, (detected_s, inf))
+            completed.append(Recovery(task, failed_s, detected_s, started.pop(task), event.at_s))
+    return completed
 
 
-class _Working:
-    """Which replicas of each task are at work, as far as a history tells: from being restored to failing or being idled."""
+class _WorkingReplicas:
+    """The working replicas of each task. A replica works from when it is restored until it fails or becomes idle."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, set[Any]] = defaultdict(set)
         self._started: dict[tuple[str, str], str] = {}
 
-    def take(self, event: HistoryEvent) -> None:
+    def update(self, event: HistoryEvent) -> None:
         about = event.about
         if event.kind == "start":
-            task = _task_of(about["replica"])
+            task = task_of_replica(about["replica"])
             self._started[event.by, task] = about["replica"]
             self.replicas[task].discard(about["replica"])
         elif event.kind == "restored":
@@ -217,13 +218,13 @@ class _Working:
             for task in about.get("tasks", ()):
                 self.replicas[task] -= {about.get("replica"), about.get("node")}
         elif event.kind == "orchestrator" and about.get("text") == "idled" and about.get("replica"):
-            self.replicas[_task_of(about["replica"])].discard(about["replica"])
+            self.replicas[task_of_replica(about["replica"])].discard(about["replica"])
 
 
-def _task_of(replica: str) -> str:
-    """The task of a replica's key.
+def task_of_replica(replica: str) -> str:
+    """Return the name of the task of a replica's key.
 
-    >>> _task_of("1:vwap/0.1")
+    >>> task_of_replica("1:vwap/0.1")
     'vwap/0'
     """
     return replica.split(":", 1)[1].rsplit(".", 1)[0]

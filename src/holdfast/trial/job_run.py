@@ -1,4 +1,4 @@
-"""One job on a local cluster from submission to its end, with the faults of a schedule, and the history of it all."""
+"""Runs one job on a local cluster from submission to its end, injects the faults of a schedule, and writes the history."""
 
 import threading
 import time
@@ -20,34 +20,33 @@ from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
+from holdfast.trial.checkers import task_of_replica
 from holdfast.trial.fault_injector import FaultInjector, resolve_faults
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.run_view import replica_errors
 
 ENDS = ("completed", "canceled", "failed")
 PROBE = "probe"
-LOOK_S = 0.25
+POLL_S = 0.25
 SPARE_EPOCHS = 3
-"""A job may stand still for the time of so many epochs beside all else: where epochs are long, so is the silence between them."""
+"""A job may additionally stand still for this many epochs, because progress is only visible at the end of an epoch."""
 
-TRIES = 5
-"""So many times as long a job that has begun may get no further: what is started anew moves, though nothing may come of it."""
+NO_PROGRESS_FACTOR = 5
+"""A job whose replicas restart may go without progress this many times as long as one that stands still."""
 
 BEGIN_S = 600.0
-"""How long a job may take to begin: what is loaded, planned and compiled then says nothing of how far it is, and on a machine with
-too much to do it takes minutes."""
+"""How long a job may take to begin. Loading, planning and compiling show no progress, and take minutes on a busy machine."""
 
 Show = Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]
-"""Shows how it goes: the job's story, the nodes, the timeline once there is one."""
+"""Shows the progress. It gets the job's document, the nodes' documents, and the timeline once the job has begun."""
 
 
 @dataclass(frozen=True)
 class JobRun:
-    """How a job ended, and everything that is known about it; `scheduled` is how many faults were to strike it."""
+    """How a job ended, with its tasks, timeline and history. `scheduled` counts the faults of its schedule."""
 
     state: str
     reason: str
-    story: dict[str, Any]
     tasks: tuple[Task, ...]
     timeline: Timeline | None
     events: list[HistoryEvent]
@@ -65,11 +64,11 @@ def run_job(
     settle_s: float = 120.0,
     show: Show | None = None,
 ) -> JobRun:
-    """Submit a job to a started cluster and follow it to its end; the schedule's times count from the opening of its first epoch.
+    """Submit a job to a started cluster, inject the faults of the schedule, and follow the job to its end.
 
-    `for_s` cancels a job that has no end. One that, once it has begun, does nothing for `settle_s` seconds and the time of some
-    epochs has failed. Raises HoldfastError when the orchestrator does not answer for as long. The time that a fault may last counts
-    for neither.
+    The schedule's times count from the opening of the first epoch. A job without an end is canceled after `for_s` seconds. A job
+    that has begun and then makes no progress for `settle_s` seconds and SPARE_EPOCHS epochs is reported as failed. Raises
+    HoldfastError if the orchestrator does not answer for `settle_s` seconds. The longest fault's duration is added to `settle_s`.
     """
     assert job.log is not None
     faults = resolve_faults(schedule or Schedule(), layout.tasks, cluster, log=job.log)
@@ -77,128 +76,134 @@ def run_job(
     client, since_s = cluster.client, time.time()
     number = client.submit(job)
     listener = _Listener(cluster, history, number, since_s=since_s)
-    seen = _Seen()
-    chaos = FaultInjector(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
-    begun = time.monotonic()
+    latest = _LatestJob()
+    injector = FaultInjector(cluster, faults, history=history, log=job.log, nodes_of_tasks=latest.nodes_of_tasks)
+    began_s = time.monotonic()
     try:
         settle_s += max((fault.lasts_s or 0.0 for fault in faults), default=0.0)
-        story, timeline = _follow(cluster, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
+        store = Store(job.log)
+        document, timeline = _follow(cluster, number, store, injector, latest, for_s=for_s, settle_s=settle_s, show=show)
     finally:
-        chaos.stop()
+        injector.stop()
         listener.stop()
         history.close()
-    chaos.check()
+    injector.check()
     events = read_history(cluster.work)
-    seconds = time.monotonic() - begun
-    reason = story.get("reason") or ""
-    return JobRun(story["state"], reason, story, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
+    seconds = time.monotonic() - began_s
+    reason = document.get("reason") or ""
+    return JobRun(document["state"], reason, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
 
 
 def _follow(
     cluster: LocalCluster,
     number: int,
     store: Store,
-    chaos: FaultInjector,
-    seen: "_Seen",
+    injector: FaultInjector,
+    latest: "_LatestJob",
     *,
     for_s: float | None,
     settle_s: float,
     show: Show | None,
 ) -> tuple[dict[str, Any], Timeline | None]:
+    """Poll a job until it ends or stands still too long. Returns its last document and its timeline, if it has begun."""
     client = cluster.client
     timeline: Timeline | None = None
-    movement = _Movement(settle_s)
-    answered = time.monotonic()
-    story: dict[str, Any] = {}
+    progress = _ProgressWatch(settle_s)
+    answered_s = time.monotonic()
     while True:
-        chaos.check()
+        injector.check()
         cluster.restart_killed()
         try:
-            story, nodes = client.job(number), client.nodes()
+            document, nodes = client.job(number), client.nodes()
         except (OrchestratorUnreachable, ClientError) as error:
             if isinstance(error, ClientError) and error.status != 503:
                 raise
-            if time.monotonic() - answered > settle_s:
+            if time.monotonic() - answered_s > settle_s:
                 raise HoldfastError(f"the orchestrator has not answered for {settle_s:g} s: {error}") from error
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
             continue
-        answered = time.monotonic()
-        seen.story = story
+        answered_s = time.monotonic()
+        latest.document = document
         if timeline is None:
             timeline = read_timeline(store)
             if timeline is not None:
-                chaos.start(at_s=timeline.opened_s)
+                injector.start(at_s=timeline.opened_s)
         if show is not None:
-            show(story, nodes, timeline)
-        if story["state"] in ENDS:
-            return story, timeline
-        if for_s is not None and timeline is not None and time.time() > timeline.opened_s + for_s and story["state"] == "running":
+            show(document, nodes, timeline)
+        if document["state"] in ENDS:
+            return document, timeline
+        overdue = for_s is not None and timeline is not None and time.time() > timeline.opened_s + for_s
+        if overdue and document["state"] == "running":
             client.cancel(number)
             for_s = None
-        if (stuck := movement.look(story, timeline)) is not None:
-            return {**story, "state": "failed", "reason": stuck}, timeline
-        time.sleep(LOOK_S)
+        if (stuck := progress.check(document, timeline)) is not None:
+            return {**document, "state": "failed", "reason": stuck}, timeline
+        time.sleep(POLL_S)
 
 
-class _Movement:
-    """Since when a job has stood still: none of its replicas has changed its state or got further; and since when, whatever is
-    started anew, none has got further than its task ever was."""
+class _ProgressWatch:
+    """Measures how long a job has stood still, and how long it has made no progress.
+
+    It stands still if no replica changes its state or its clean position. It makes no progress if no replica passes the furthest
+    epoch that its task had reached, although replicas may restart.
+    """
 
     def __init__(self, settle_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settle_s, self._clock = settle_s, clock
-        self._since_s = self._further_s = clock()
-        self._at: list[tuple[str, int | None]] | None = None
+        self._changed_s = self._progressed_s = clock()
+        self._replicas: list[tuple[str, int | None]] | None = None
         self._furthest: dict[tuple[str, str], int] = {}
 
-    def look(self, story: dict[str, Any], timeline: Timeline | None) -> str | None:
-        """What there is to say of a job that has stood still for too long; None while it has not."""
+    def check(self, document: dict[str, Any], timeline: Timeline | None) -> str | None:
+        """Return why the job counts as stuck, or None if it does not."""
         now_s = self._clock()
-        at = [(r["state"], (r["status"] or {}).get("clean")) for task in story["tasks"] for r in task["replicas"]]
-        if at != self._at:
-            self._since_s, self._at = now_s, at
-        if self._got_further(story) or timeline is None:
-            self._further_s = now_s
+        replicas = [(r["state"], (r["status"] or {}).get("clean")) for task in document["tasks"] for r in task["replicas"]]
+        if replicas != self._replicas:
+            self._changed_s, self._replicas = now_s, replicas
+        if self._has_progressed(document) or timeline is None:
+            self._progressed_s = now_s
         limit_s = BEGIN_S if timeline is None else self._settle_s + SPARE_EPOCHS * timeline.epoch_s / timeline.speed
-        if now_s - self._since_s > limit_s:
-            return _stuck(story, f"has not moved for {limit_s:g} s")
-        if now_s - self._further_s > TRIES * limit_s:
-            return _stuck(story, f"has got no further for {TRIES * limit_s:g} s, though its replicas were started anew")
+        if now_s - self._changed_s > limit_s:
+            return _describe_stuck_job(document, f"has stood still for {limit_s:g} s")
+        if now_s - self._progressed_s > NO_PROGRESS_FACTOR * limit_s:
+            time_text = f"{NO_PROGRESS_FACTOR * limit_s:g} s"
+            return _describe_stuck_job(document, f"has made no progress for {time_text}, although its replicas were restarted")
         return None
 
-    def _got_further(self, story: dict[str, Any]) -> bool:
-        """Whether a head of a task is at an epoch that none of its replicas had come to."""
-        further = False
-        for task in story["tasks"]:
+    def _has_progressed(self, document: dict[str, Any]) -> bool:
+        """Return whether a replica's live or clean position is at an epoch that no replica of its task had reached."""
+        progressed = False
+        for task in document["tasks"]:
             for status in (replica["status"] or {} for replica in task["replicas"]):
-                for head in ("live", "clean"):
-                    key, epoch = (task["task"], head), status.get(head)
+                for position in ("live", "clean"):
+                    key, epoch = (task["task"], position), status.get(position)
                     if epoch is not None and epoch > self._furthest.get(key, -1):
-                        self._furthest[key], further = epoch, True
-        return further
+                        self._furthest[key], progressed = epoch, True
+        return progressed
 
 
-def _stuck(story: dict[str, Any], how: str) -> str:
-    states = {f"{task['task']} {replica['state']}" for task in story["tasks"] for replica in task["replicas"]}
-    said = f"job '{story['name']}' {how} (it is {story['state']})"
-    return "; ".join([f"{said}: {', '.join(sorted(states))}", *replica_errors(story)])
+def _describe_stuck_job(document: dict[str, Any], symptom: str) -> str:
+    states = {f"{task['task']} {replica['state']}" for task in document["tasks"] for replica in task["replicas"]}
+    job = f"job '{document['name']}' {symptom} (it is {document['state']})"
+    return "; ".join([f"{job}: {', '.join(sorted(states))}", *replica_errors(document)])
 
 
 @dataclass
-class _Seen:
-    """The job as it was last seen: the orchestrator may be away when someone asks."""
+class _LatestJob:
+    """The newest document of the job, for times when the orchestrator is unreachable."""
 
-    story: dict[str, Any] | None = None
+    document: dict[str, Any] | None = None
 
-    def hosts(self) -> dict[str, set[str]]:
-        """Per task the nodes that have a replica of it."""
-        tasks = self.story["tasks"] if self.story else []
+    def nodes_of_tasks(self) -> dict[str, set[str]]:
+        """Return, for each task, the nodes that have a replica of it."""
+        tasks = self.document["tasks"] if self.document else []
         return {task["task"]: {replica["node"] for replica in task["replicas"]} for task in tasks}
 
 
 class _Listener:
-    """Writes what the orchestrator tells into the history; an orchestrator that is away tells it later, or not at all.
+    """Writes the orchestrator's events into the history. Events of an unreachable orchestrator arrive late, or never.
 
-    It also tells what was before, and of earlier jobs that this cluster ran: that is not this job's history.
+    Events that are older than the job, or that belong to other jobs of the cluster, are left out.
     """
 
     def __init__(self, cluster: LocalCluster, history: History, job: int, *, since_s: float) -> None:
@@ -215,83 +220,84 @@ class _Listener:
         after = 0
         while not self._stopping.is_set():
             try:
-                for happened in self._cluster.client.events(after=after, wait_s=1.0)["events"]:
-                    after = happened["number"]
-                    if happened["at_s"] >= self._since_s and happened.get("job") in (None, self._job):
-                        self._note(happened)
+                for event in self._cluster.client.events(after=after, wait_s=1.0)["events"]:
+                    after = event["number"]
+                    if event["at_s"] >= self._since_s and event.get("job") in (None, self._job):
+                        self._write(event)
             except (HoldfastError, OSError):
-                self._stopping.wait(LOOK_S)
+                self._stopping.wait(POLL_S)
 
-    def _note(self, happened: dict[str, Any]) -> None:
-        about = {"text": happened["text"], "what": happened["kind"], "reported_s": happened["at_s"]}
+    def _write(self, event: dict[str, Any]) -> None:
+        about = {"text": event["text"], "what": event["kind"], "reported_s": event["at_s"]}
         for name in ("node", "replica", "job"):
-            if happened.get(name) is not None:
-                about[name] = happened[name]
-        about |= {name: happened["data"][name] for name in ("task", "epochs", EXCEEDED) if name in happened["data"]}
+            if event.get(name) is not None:
+                about[name] = event[name]
+        about |= {name: event["data"][name] for name in ("task", "epochs", EXCEEDED) if name in event["data"]}
         self._history.append("orchestrator", about)
-        if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
-            task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]
-            self._history.append("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
-        if happened["kind"] == "control" and "problem" in happened["data"]:
-            about = {"task": happened["data"]["task"], "why": happened["data"]["problem"]}
-            self._history.append("unprotected", about, at_s=happened["at_s"])
-        for stream, epoch, closed_s in happened["data"].get(ABSENT, ()):
-            self._note_absent(happened, stream, epoch, closed_s)
+        if event["kind"] == "replica" and event["data"].get("state") in ("failed", "lost"):
+            task = task_of_replica(event["replica"])
+            self._history.append("detected", {"tasks": [task], "node": event.get("node"), "replica": event["replica"]})
+        if event["kind"] == "control" and "problem" in event["data"]:
+            about = {"task": event["data"]["task"], "why": event["data"]["problem"]}
+            self._history.append("unprotected", about, at_s=event["at_s"])
+        for stream, epoch, closed_s in event["data"].get(ABSENT, ()):
+            self._write_absent_commit(event, stream, epoch, closed_s)
 
-    def _note_absent(self, happened: dict[str, Any], stream: str, epoch: int, closed_s: float) -> None:
-        """A commit as producers tell of theirs: what is absent, the orchestrator has committed."""
-        number = int(happened["data"]["task"].rpartition("/")[2])
-        made = {"stream": stream, "task": number, "epoch": epoch, "as": "first", "quality": Quality.ABSENT.value, "rows": 0}
-        self._history.append("commit", {**made, "closed_s": closed_s, "producer": PRODUCER}, at_s=happened["at_s"])
+    def _write_absent_commit(self, event: dict[str, Any], stream: str, epoch: int, closed_s: float) -> None:
+        """Write the orchestrator's commit of an absent epoch in the form in which producers write theirs."""
+        number = int(event["data"]["task"].rpartition("/")[2])
+        record = {"stream": stream, "task": number, "epoch": epoch, "as": "first", "quality": Quality.ABSENT.value, "rows": 0}
+        self._history.append("commit", {**record, "closed_s": closed_s, "producer": PRODUCER}, at_s=event["at_s"])
 
 
 def create_run_folder(work: Path) -> Path:
-    """A run's folder, new or empty; raises HoldfastError where another run has been."""
+    """Create the folder of a run and return its absolute path. Raises HoldfastError if the folder has contents."""
     if work.exists() and any(work.iterdir()):
-        raise HoldfastError(f"'{work}' is not empty; give another --work, or remove what an earlier run left there")
+        raise HoldfastError(f"'{work}' is not empty; give another --work, or remove the files of the earlier run")
     work.mkdir(parents=True, exist_ok=True)
     return work.resolve()
 
 
 def require_nodes(layout: Layout, nodes: int) -> None:
-    """Raise HoldfastError where so many nodes are too few: replicas of one task, and the nodes of a strategy, have a node each."""
+    """Raise HoldfastError if there are fewer nodes than replicas of one task, or than nodes of the strategy."""
     most = max(layout.tasks, key=lambda task: task.replicas)
     names = sorted({name for names in layout.nodes.values() for name in names})
     if most.replicas > nodes:
         raise HoldfastError(
-            f"{most.name} wants {most.replicas} replicas, each on a node of its own, and --nodes is {nodes}; give more nodes"
+            f"{most.name} needs {most.replicas} replicas, each on its own node, but --nodes is {nodes}; give more nodes"
         )
     if len(names) > nodes:
-        raise HoldfastError(f"the strategy is for {len(names)} nodes ({', '.join(names)}), and --nodes is {nodes}; give more nodes")
+        raise HoldfastError(f"the strategy is for {len(names)} nodes ({', '.join(names)}), but --nodes is {nodes}; give more nodes")
 
 
 def require_source_data(job: Job) -> None:
-    """Raise HoldfastError where a source has neither a trace to read nor a reader, or the trace's columns cannot be mapped."""
+    """Raise HoldfastError if a source has neither a trace nor a reader, or if the trace's columns cannot be mapped."""
     assert job.application is not None
     sources = load_app(job.application).graph().sources
     if job.feed.trace is not None:
         require_there(job.feed.trace)
         read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in sources])
         return
-    bare = [f"source '{source.name}' ({source.origin}) has no reader" for source in sources if source.reader is None]
-    if bare:
-        raise HoldfastError(f"{'; '.join(bare)}; give a --trace to replay, or the source its reader (reader=...)")
+    errors = [f"source '{source.name}' ({source.origin}) has no reader" for source in sources if source.reader is None]
+    if errors:
+        raise HoldfastError(f"{'; '.join(errors)}; give a --trace to replay, or give the source a reader (reader=...)")
 
 
 def require_unused_log_and_output(job: Job, layout: Layout) -> None:
-    """Raise HoldfastError where a job's log or output has been written to before: what this run's history does not tell of cannot
-    be judged by it."""
+    """Raise HoldfastError if the log or the output of a job has contents, because this run's history does not cover them."""
     assert job.log is not None and job.out is not None
     if read_timeline(Store(job.log)) is not None:
-        raise HoldfastError(f"the log at '{job.log}' is that of an earlier run; give another --log, or remove it")
+        raise HoldfastError(f"the log at '{job.log}' belongs to an earlier run; give another --log, or remove it")
     out = Store(job.out, what="output")
     for sink in sorted(task.pe for task in layout.tasks if task.kind == "sink"):
         if any(out.names(f"{quote(sink, safe='')}/")):
-            raise HoldfastError(f"'{job.out}' has the output of an earlier run at '{sink}'; give another --out, or remove it")
+            raise HoldfastError(
+                f"'{job.out}' contains the output of an earlier run for sink '{sink}'; give another --out, or remove it"
+            )
 
 
 def require_writable(job: Job) -> None:
-    """Raise HoldfastError where a job's log or output cannot be written to: once it runs, that is waited for."""
+    """Raise HoldfastError if the log or the output of a job is not writable. A running job would only wait for it."""
     assert job.log is not None and job.out is not None
     for store in (Store(job.log), Store(job.out, what="output")):
         store.replace(PROBE, b"?")

@@ -1,6 +1,6 @@
-"""An orchestrator and Spark nodes on this machine, as processes of their own: what a cluster is, only smaller.
+"""A cluster of real processes on this machine: an orchestrator and Spark nodes.
 
-`holdfast run` starts the same commands that a user would start on real machines, and watches over them as an init system would.
+`holdfast run` starts the same commands as a user on real machines, and restarts them as an init system would.
 """
 
 import json
@@ -19,12 +19,12 @@ from holdfast.trial.orphan_reaper import kill_hosts
 from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 START_S = 120.0
-REVIVE_S = 2.0
-"""How long a process that was started again, and ended again, waits for its next start."""
+RESTART_INTERVAL_S = 2.0
+"""The shortest time between two restarts of a process that ends again and again."""
 
 
 class LocalCluster(ProcessCluster):
-    """An orchestrator and nodes below one folder, each node a Spark of its own. Only what was started here is ever ended."""
+    """An orchestrator and nodes below one folder, each node with its own Spark. It ends only processes that it started."""
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class LocalCluster(ProcessCluster):
         super().__init__(work, serve_options=["--beat", str(beat_s), "--lost-after", str(lost_after_s), "--faults"])
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.racks, self.cores = racks, cores
-        self._revived_s: dict[str, float] = {}
+        self._restarted_s: dict[str, float] = {}
         self._spark = ["--cores", str(cores), "--memory", memory, *(["--master", master] if master else [])]
         self._spark += ["--spark-ui"] if spark_ui else []
 
     def start(self) -> Client:
-        """Start everything; a client for it once the orchestrator answers and every node has its Spark."""
+        """Start all processes. Returns a client once the orchestrator answers and the Spark of every node is ready."""
         self.start_orchestrator()
         self.wait_until(self._answers, limit_s=START_S, what="the orchestrator answers")
         for name in self.names:
@@ -56,7 +56,7 @@ class LocalCluster(ProcessCluster):
         return self.client
 
     def start_node(self, name: str, *options: str) -> None:
-        """Start a node with its PE host; again, if it was killed."""
+        """Start a node controller, which starts the PE host."""
         work = self.node_work(name)
         if name not in self._nodes:
             self._nodes.append(name)
@@ -65,15 +65,15 @@ class LocalCluster(ProcessCluster):
         self.start_process(name, [*HOLDFAST, *base, *self._spark, *rack, *options])
 
     def rack(self, name: str) -> str:
-        """The rack that a node stands in."""
+        """Return the rack of a node, or an empty string if there are no racks."""
         return f"r{self.names.index(name) % self.racks + 1}" if self.racks else ""
 
     def runs(self, name: str) -> bool:
-        """Whether a process of that name was started and has not ended."""
+        """Return whether a process of that name was started and has not ended."""
         return name in self._processes and self.exit_code(name) is None
 
     def host_runs(self, name: str) -> bool:
-        """Whether a node's PE host lives."""
+        """Return whether the PE host of a node runs."""
         return living_host(self.node_work(name)) is not None
 
     def pe_host_pids(self) -> list[int]:
@@ -86,27 +86,27 @@ class LocalCluster(ProcessCluster):
         return [json.loads(path.read_text()) for path in sorted(self.work.glob(f"*/{AGENTS_FOLDER}/*/host.json"))]
 
     def kill_node(self, name: str) -> None:
-        """SIGKILL to everything of a node at once."""
+        """SIGKILL the controller, the PE host and the prediction agents of a node."""
         if self.runs(name):
             self.kill(name)
         kill_hosts(self.node_work(name))
 
     def restart_killed(self) -> None:
-        """Start again what somebody else has killed; what was killed here stays dead until it is started here."""
+        """Restart each process that ended by itself or was killed by others. Processes killed through this object stay dead."""
         for name, process in list(self._processes.items()):
             ended = process.poll() is not None and self._processes.get(name) is process
-            if ended and time.monotonic() - self._revived_s.get(name, -math.inf) > REVIVE_S:
-                self._revived_s[name] = time.monotonic()
+            if ended and time.monotonic() - self._restarted_s.get(name, -math.inf) > RESTART_INTERVAL_S:
+                self._restarted_s[name] = time.monotonic()
                 self.start_orchestrator() if name == "orchestrator" else self.start_node(name)
 
     def signal_host(self, name: str, what: signal.Signals) -> None:
-        """A signal to a node's PE host, its JVM and its workers."""
+        """Send a signal to a node's PE host, its JVM and its workers, if they run."""
         pid = living_host(self.node_work(name))
         if pid is not None:
             os.killpg(pid, what)
 
     def signal(self, name: str, what: signal.Signals) -> None:
-        """A signal to the orchestrator or a node's controller, if it lives."""
+        """Send a signal to the orchestrator or a node controller, if it runs."""
         if self.runs(name):
             self._processes[name].send_signal(what)
 
@@ -114,7 +114,7 @@ class LocalCluster(ProcessCluster):
         return bool(self.client.health())
 
     def _wait_ready(self) -> None:
-        ends = time.monotonic() + START_S
+        ends_s = time.monotonic() + START_S
         waiting = list(self.names)
         while waiting:
             for name in list(waiting):
@@ -126,7 +126,7 @@ class LocalCluster(ProcessCluster):
                     waiting.remove(name)
                 elif not self.runs(name):
                     raise HoldfastError(f"node '{name}' ended before it was ready; {self.last_log_lines(name)}")
-            if waiting and time.monotonic() > ends:
+            if waiting and time.monotonic() > ends_s:
                 log = self.node_work(waiting[0]) / "host.log"
                 raise HoldfastError(
                     f"node '{waiting[0]}' was not ready after {START_S:g} s; see {log}; {self.last_log_lines(waiting[0])}"

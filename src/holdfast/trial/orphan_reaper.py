@@ -1,8 +1,8 @@
-"""Ends what a command has started when the command was killed: a process of its own that waits for the end of a pipe.
+"""A helper process that ends the processes of a command when the command itself was killed.
 
-A command that dies by SIGKILL can end nothing, and what it started, PE hosts in sessions of their own above all, would go on for
-ever. So it tells this process, a line each, of the processes that it starts (`process NUMBER`) and of the folders that nodes work
-in (`node PATH`). When the pipe ends, however that comes about, whatever of them still lives is killed.
+A command that dies by SIGKILL cannot end the processes it started, such as PE hosts, which have their own sessions. The command
+therefore registers them with this process over a pipe, one per line: each process (`process PID`) and the work folder of each node
+(`node PATH`). When the pipe closes, for any reason, this process kills those that still run.
 """
 
 from __future__ import annotations
@@ -21,66 +21,64 @@ import psutil
 from holdfast.node.agent_processes import FOLDER
 from holdfast.node.pe_hosts import living_host
 
-LOOKS, LOOK_S = 10, 0.1
-"""How often, and after how long, it is looked for PE hosts: one may just be starting when its controller is killed."""
+POLLS, POLL_S = 10, 0.1
+"""How often, and at which interval, to look for PE hosts. One may just be starting when its controller is killed."""
 
 
 class OrphanReaper:
-    """The keeper of one command: told what is started, and let go when all of it has been ended in order."""
+    """Starts the helper process of one command and registers the command's processes with it."""
 
     def __init__(self) -> None:
         command = (sys.executable, "-m", "holdfast.trial.orphan_reaper")
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
-    def tell(self, what: str) -> None:
-        """Tell it of a process or a folder. One that was killed itself hears nothing, and nothing depends on it."""
+    def register(self, line: str) -> None:
+        """Register a process or a folder. No effect if the helper process was killed, because nothing else depends on it."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
-            self._process.stdin.write(f"{what}\n".encode())
+            self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
 
     def close(self) -> None:
-        """Let it kill what is left, and wait until it has."""
+        """Close the pipe and wait until the helper process has killed what still runs."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
             self._process.stdin.close()
         self._process.wait()
 
 
-def hosts_in(folder: Path) -> list[int]:
-    """The process numbers of a node's PE host and prediction agents that live; each leads a group of its own."""
-    found = (living_host(each) for each in (folder, *sorted((folder / FOLDER).glob("*"))))
-    return [pid for pid in found if pid is not None]
-
-
 def kill_hosts(folder: Path) -> None:
-    """SIGKILL to all that a node runs, with whatever that has started."""
-    for pid in hosts_in(folder):
+    """SIGKILL the PE host and the prediction agents of a node, with their process groups."""
+    pids = (living_host(work) for work in (folder, *sorted((folder / FOLDER).glob("*"))))
+    for pid in (pid for pid in pids if pid is not None):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
 
 
-def keep(lines: Iterable[str]) -> None:
-    """Take note of what is told; at the end, kill what lives of it: controllers first, which would start their hosts again."""
+def reap(lines: Iterable[str]) -> None:
+    """Collect the registered processes and folders; after the last line, kill what still runs.
+
+    Controllers are killed first, because they would start their PE hosts again.
+    """
     processes: list[psutil.Process] = []
     folders: list[Path] = []
     for line in lines:
-        kind, _, named = line.rstrip("\n").partition(" ")
+        kind, _, value = line.rstrip("\n").partition(" ")
         if kind == "node":
-            folders.append(Path(named))
+            folders.append(Path(value))
         else:
             with contextlib.suppress(psutil.NoSuchProcess):
-                processes.append(psutil.Process(int(named)))
-    living = [process for process in processes if process.is_running()]
-    for process in living:
-        with contextlib.suppress(psutil.NoSuchProcess):  # nor is one killed that has got the number since
+                processes.append(psutil.Process(int(value)))
+    running = [process for process in processes if process.is_running()]
+    for process in running:
+        with contextlib.suppress(psutil.NoSuchProcess):  # psutil does not kill a new process that has the same pid
             process.kill()
-    for _ in range(LOOKS if living else 1):
+    for _ in range(POLLS if running else 1):
         for folder in folders:
             kill_hosts(folder)
-        if living:
-            time.sleep(LOOK_S)
+        if running:
+            time.sleep(POLL_S)
 
 
 if __name__ == "__main__":
-    keep(sys.stdin)
+    reap(sys.stdin)

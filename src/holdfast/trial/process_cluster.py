@@ -1,6 +1,6 @@
-"""An orchestrator and nodes as real processes on this machine, to be killed and started again; all are ended in the end.
+"""An orchestrator and nodes as real processes on this machine, which can be killed and started again.
 
-Nodes are processes of their own, or a fleet: many controllers in one process, where as many processes do not fit.
+Each node has its own process. A fleet runs many node controllers in one process, for clusters larger than the machine.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from holdfast.trial.orphan_reaper import OrphanReaper, kill_hosts
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
 FLEET = (sys.executable, "-m", "holdfast.trial.node_fleet")
-_UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 POLL_S = 0.02
 STOP_S = 15.0
 
 
 class ProcessCluster:
-    """The processes of one control plane, each with its folder and its log under `work`. They end with `close`, and where whoever
-    started them is killed before that, by their keeper.
+    """The processes of one control plane, each with its folder and its log under `work`.
 
-    Where the environment says that Python is to write no compiled code, they keep it in the folder `bytecode`, if that is given: a
-    process that is started again must not compile everything again, any more than one of an installed package does.
+    `close` ends them. If the process that started them is killed before that, the orphan reaper ends them.
+
+    If the environment forbids Python to write bytecode and `bytecode` is given, the processes write it to that folder. Otherwise
+    each restarted process would compile everything again.
     """
 
     def __init__(self, work: Path, *, serve_options: Sequence[str] = (), bytecode: Path | None = None) -> None:
@@ -43,12 +44,12 @@ class ProcessCluster:
         self.folder = work / "orchestrator"
         self._options = tuple(serve_options)
         self._environment = dict(os.environ)
-        if bytecode is not None and self._environment.pop(_UNWRITTEN, ""):
+        if bytecode is not None and self._environment.pop(_NO_BYTECODE, ""):
             self._environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._nodes: list[str] = []
         self._client: Client | None = None
-        self._keeper: OrphanReaper | None = None
+        self._reaper: OrphanReaper | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -57,7 +58,7 @@ class ProcessCluster:
         self.close()
 
     def start_orchestrator(self, *options: str) -> None:
-        """Start the orchestrator, at the address of the one before it if there was one. Returns at once."""
+        """Start the orchestrator, at the address of its predecessor if there was one. Returns at once."""
         self.folder.mkdir(parents=True, exist_ok=True)
         address = self.folder / "address"
         port = address.read_text().strip().rsplit(":", 1)[1] if address.exists() else "0"
@@ -70,13 +71,13 @@ class ProcessCluster:
         self.kill("orchestrator")
 
     def start_fleet(self, nodes: int) -> None:
-        """Start so many light nodes in one process."""
+        """Start this many light nodes in one process."""
         work = self.work / "fleet"
         work.mkdir(exist_ok=True)
         self.start_process("fleet", [*FLEET, "--orchestrator", str(self.folder), "--nodes", str(nodes), "--work", str(work)])
 
     def start_node(self, name: str, *options: str) -> None:
-        """Start a node with a light PE host, each a process of its own; again, if it was killed."""
+        """Start a node controller, which starts a light PE host as another process."""
         work = self.node_work(name)
         if name not in self._nodes:
             self._nodes.append(name)
@@ -88,7 +89,7 @@ class ProcessCluster:
         return self.work / name
 
     def kill(self, name: str) -> None:
-        """SIGKILL a process that was started here (a node's controller; its PE host goes on)."""
+        """SIGKILL a process that this cluster started. The PE host of a killed node controller continues to run."""
         process = self._processes.pop(name)
         process.kill()
         process.wait()
@@ -97,35 +98,38 @@ class ProcessCluster:
         return self._processes[name].pid
 
     def exit_code(self, name: str) -> int | None:
-        """How a process ended; None while it runs."""
+        """Return the exit code of a process, or None while it runs."""
         return self._processes[name].poll()
 
     def kill_host(self, name: str) -> None:
-        """SIGKILL a node's PE host with all that it started."""
+        """SIGKILL a node's PE host and the processes it started."""
         pid = living_host(self.node_work(name))
         if pid is not None:
             os.killpg(pid, signal.SIGKILL)
 
     @property
     def client(self) -> Client:
-        """A client of the orchestrator; its token and address stay the same over restarts."""
+        """A client of the orchestrator. It stays valid when the orchestrator restarts."""
         if self._client is None:
             self.wait_until(lambda: (self.folder / "address").exists() and (self.folder / "user.token").exists(), limit_s=60)
             self._client = find_client(str(self.folder))
         return self._client
 
     def wait_until(self, condition: Callable[[], object], *, limit_s: float, what: str = "") -> None:
-        """Wait for a condition; an orchestrator that does not answer is one that does not yet."""
-        ends = time.monotonic() + limit_s
+        """Wait until a condition holds. Raises HoldfastError after `limit_s` seconds, or if the orchestrator's process ends.
+
+        An unreachable orchestrator counts as a condition that does not hold yet.
+        """
+        ends_s = time.monotonic() + limit_s
         while True:
             try:
                 if condition():
                     return
             except OrchestratorUnreachable:
                 pass
-            if (code := self._code()) is not None:
+            if (code := self._orchestrator_exit_code()) is not None:
                 raise HoldfastError(f"the orchestrator ended with {code}; {self.last_log_lines('orchestrator')}")
-            if time.monotonic() > ends:
+            if time.monotonic() > ends_s:
                 raise HoldfastError(f"not within {limit_s:g} s: {what or condition}; {self.last_log_lines('orchestrator')}")
             time.sleep(POLL_S)
 
@@ -135,34 +139,34 @@ class ProcessCluster:
         )
 
     def starts(self) -> Counter[tuple[str, int]]:
-        """How often each incarnation of each replica was started, as its PE hosts have noted."""
-        found: Counter[tuple[str, int]] = Counter()
+        """Return how often the PE hosts started each incarnation of each replica."""
+        counts: Counter[tuple[str, int]] = Counter()
         for path in (self.work / "fleet" / STARTS, *(self.node_work(name) / STARTS for name in self._nodes)):
             if path.exists():
                 for line in path.read_text().splitlines():
                     key, incarnation, *_ = line.split()
-                    found[key, int(incarnation)] += 1
-        return found
+                    counts[key, int(incarnation)] += 1
+        return counts
 
     def last_log_lines(self, name: str) -> str:
-        """The last lines of a process's log."""
+        """Return the last lines of a process's log, as part of an error message."""
         path = self.work / f"{name}.log"
         lines = path.read_text(errors="replace").splitlines()[-8:] if path.exists() else []
-        return f"the last that {name} said: " + ("\n  ".join(["", *lines]) if lines else "nothing")
+        return f"the last lines of {name}.log: " + ("\n  ".join(["", *lines]) if lines else "nothing")
 
     def close(self) -> None:
-        """End everything that was started here: asked first, but for the orchestrator, and killed if that is interrupted."""
+        """End all processes of the cluster: kill the orchestrator, terminate the others, and kill those that do not end."""
         try:
             self._stop()
         finally:
             for process in self._processes.values():
-                process.kill()  # does nothing to one that was waited for
+                process.kill()  # no effect on a process that has ended
                 process.wait()
             for name in self._nodes:
                 kill_hosts(self.node_work(name))
-            if self._keeper is not None:
-                self._keeper.close()
-                self._keeper = None
+            if self._reaper is not None:
+                self._reaper.close()
+                self._reaper = None
 
     def _stop(self) -> None:
         if self._client is not None:
@@ -171,22 +175,22 @@ class ProcessCluster:
             self.kill_orchestrator()
         for name, process in self._processes.items():
             process.kill() if name == "fleet" else process.terminate()
-        ends = time.monotonic() + STOP_S
+        ends_s = time.monotonic() + STOP_S
         for process in self._processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, ends - time.monotonic()))
+                process.wait(max(0.0, ends_s - time.monotonic()))
 
-    def _code(self) -> int | None:
+    def _orchestrator_exit_code(self) -> int | None:
         process = self._processes.get("orchestrator")
         return None if process is None else process.poll()
 
     def start_process(self, name: str, command: Sequence[str]) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
-        if self._keeper is None:
-            self._keeper = OrphanReaper()
-        self._keeper.tell(f"node {self.node_work(name).absolute()}")
+        if self._reaper is None:
+            self._reaper = OrphanReaper()
+        self._reaper.register(f"node {self.node_work(name).absolute()}")
         with (self.work / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
             )
-        self._keeper.tell(f"process {self._processes[name].pid}")
+        self._reaper.register(f"process {self._processes[name].pid}")

@@ -32,7 +32,7 @@ def document(shop, *events, state="completed", line=LINE, verify=False, **more):
 
     job = Job(job="shop", application=str(shop), log="log", out="out", **more)
     tasks = tuple(task.model_copy(update={"pe": "out"}) if task.kind == "sink" else task for task in layout_of(job).tasks)
-    ran = JobRun(state, "", {}, tasks, line, list(events), seconds=3.0)
+    ran = JobRun(state, "", tasks, line, list(events), seconds=3.0)
     return command._document(job, ran, {"verify": verify})
 
 
@@ -105,10 +105,10 @@ def test_where_output_and_log_are_is_said_of_all_that_outlives_the_run(shop, mon
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("log/timeline", "the log at '{}/log' is that of an earlier run; give another --log, or remove it"),
+        ("log/timeline", "the log at '{}/log' belongs to an earlier run; give another --log, or remove it"),
         (
             "out/alerts/00000000000000000001.first.exact.parquet",
-            "'{}/out' has the output of an earlier run at 'alerts'; give another --out",
+            "'{}/out' contains the output of an earlier run for sink 'alerts'; give another --out",
         ),
     ],
 )
@@ -131,12 +131,12 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or the source its reader (reader=...)"),
+        ([], "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or give the source a reader (reader=...)"),
         (["--out", "/proc/none"], "the output's root '/proc/none' cannot be opened"),
         (["--log", "/sys"], "the log at '/sys' cannot be written"),
         (["--out", "/sys"], "the output at '/sys' cannot be written"),
         (["--memory", "potato"], "--memory: wanted a size such as 512m or 4g, got 'potato'"),
-        (["--replicas", "large=4"], "large/0 wants 4 replicas, each on a node of its own, and --nodes is 3; give more nodes"),
+        (["--replicas", "large=4"], "large/0 needs 4 replicas, each on its own node, but --nodes is 3; give more nodes"),
         (["--deadline", "1"], "--deadline: is for --protection prediction, which was not asked for"),
         (
             ["--reroute-after", "5", "--deadline", "1"],
@@ -150,7 +150,7 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
         ),
         (
             ["--protection", "upstream", "--nodes", "1"],
-            "large/0 wants 2 replicas, each on a node of its own, and --nodes is 1; give more nodes",
+            "large/0 needs 2 replicas, each on its own node, but --nodes is 1; give more nodes",
         ),
         (["--cores", "0"], "Invalid value for '--cores': 0.0 is not in the range x>0"),
         (["--cores", "nan"], "Invalid value for '--cores': wanted a finite number, got nan"),
@@ -175,7 +175,7 @@ def test_a_strategy_for_more_hosts_than_nodes_is_told_before_anything_starts():
     task = Task(pe="large", reads=(Reading(stream="orders"),), makes=("large",), replicas=2)
     layout = Layout(application="shop", tasks=(task,), nodes={"large/0": ("h1", "h2"), "small/0": ("h2", "h3")})
     require_nodes(layout, 3)
-    with pytest.raises(HoldfastError, match=r"the strategy is for 3 nodes \(h1, h2, h3\), and --nodes is 2; give more nodes"):
+    with pytest.raises(HoldfastError, match=r"the strategy is for 3 nodes \(h1, h2, h3\), but --nodes is 2; give more nodes"):
         require_nodes(layout, 2)
 
 

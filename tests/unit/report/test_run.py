@@ -155,7 +155,7 @@ def test_a_run_that_never_began_has_a_page_that_says_why():
 def test_the_page_takes_what_the_command_says_of_a_run():
     events = sorted(history(), key=lambda event: event.at_s)
     job = Job(job="bargains", application="bargains.py", type="finite", log="/runs/log", out="/runs/out")
-    ran = JobRun("completed", "", {}, TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
+    ran = JobRun("completed", "", TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
     document = _document(job, ran, {"verify": False})
     text = run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline)
     assert "Completed after 12 s" in text and "internal completeness" in text

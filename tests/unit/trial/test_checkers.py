@@ -1,3 +1,5 @@
+"""Verdicts and recoveries computed from small histories."""
+
 from holdfast.documents.history import History, HistoryEvent, read_history
 from holdfast.log.timeline import Timeline
 from holdfast.trial.checkers import Recovery, check_run, output_gap_s, recoveries
@@ -16,24 +18,24 @@ def holds(events):
 GOOD = [output(1, 1), output(2, 2, quality="tentative"), output(3, 3), output(4, 2, "final")]
 
 
-def test_a_run_whose_every_epoch_left_once_and_was_corrected_is_good():
+def test_complete_and_corrected_run_passes_all_checks():
     assert all(holds(GOOD).values())
 
 
-def test_an_epoch_that_never_left_is_lost_and_named():
+def test_missing_epoch_is_named():
     verdicts = check_run(GOOD[:2] + GOOD[3:], TIMELINE, sinks=["s"])
-    assert next(v.reason for v in verdicts if v.name == "nothing lost") == "1 epochs never left; sink 's' lacks epoch 3 first"
+    assert next(v.reason for v in verdicts if v.name == "nothing lost") == "1 epochs never left a sink, first epoch 3 at 's'"
 
 
-def test_an_epoch_that_left_twice_is_a_duplicate():
+def test_epoch_that_leaves_twice_is_a_duplicate():
     assert holds([*GOOD, output(5, 3)])["nothing duplicated"] is False
 
 
-def test_a_tentative_result_without_a_correction_is_told():
+def test_uncorrected_tentative_result_fails_the_check():
     assert holds(GOOD[:3])["every tentative result corrected"] is False
 
 
-def test_a_divergence_names_both_producers():
+def test_divergence_names_both_producers():
     about = {"stream": "a", "epoch": 2, "seq": 7, "held_by": "a/0.0 on x", "made_by": "a/0.1 on y", "theirs": "1", "ours": "2"}
     verdict = next(
         v for v in check_run([*GOOD, HistoryEvent(9, "y", "divergence", about)], TIMELINE, sinks=["s"]) if v.holds is False
@@ -41,44 +43,44 @@ def test_a_divergence_names_both_producers():
     assert "a/0.0 on x has 1, a/0.1 on y has 2" in verdict.reason
 
 
-def test_what_an_endless_job_has_lost_is_unknown():
+def test_loss_in_an_endless_job_is_unknown():
     endless = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
     assert check_run(GOOD, endless, sinks=["s"])[0].holds is None
 
 
-def struck(events, scheduled):
+def injection_verdict(events, scheduled):
     verdicts = check_run([*GOOD, *events], TIMELINE, sinks=["s"], scheduled=scheduled)
     return next((v.holds, v.reason) for v in verdicts if v.name == "every fault injected")
 
 
-def test_faults_that_were_due_after_the_end_are_told():
+def test_fault_due_after_the_end_fails_the_check():
     fault = HistoryEvent(1.5, "run", "fault", {"what": "crash node n2", "tasks": ["a/0"], "orders": []})
-    assert struck([fault], 1)[0] is True
-    assert struck([fault], 3) == (False, "2 of 3 faults were due after the run's end; schedule them earlier")
+    assert injection_verdict([fault], 1)[0] is True
+    assert injection_verdict([fault], 3) == (False, "2 of 3 faults were due after the run's end; schedule them earlier")
     assert "every fault injected" not in holds(GOOD)
 
 
-def test_a_fault_that_no_replica_obeyed_leaves_unknown_whether_it_struck():
+def test_injection_is_unknown_if_no_replica_executed_the_order():
     fault = HistoryEvent(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
-    obeyed = [HistoryEvent(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
-    assert struck([fault, *obeyed], 1)[0] is True
-    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults had no live target, first: crash pe a/0 b/0")
+    executed = [HistoryEvent(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
+    assert injection_verdict([fault, *executed], 1)[0] is True
+    assert injection_verdict([fault, *executed[:1]], 1) == (None, "1 of 1 faults had no live target, first: crash pe a/0 b/0")
 
 
-def test_a_fault_whose_target_was_dead_already_leaves_it_unknown_too():
+def test_injection_is_unknown_if_the_target_was_already_dead():
     faults = [
         HistoryEvent(at, "run", "fault", {"what": "crash node n2", "tasks": [], "dead": dead})
         for at, dead in ((1, []), (2, ["n2"]))
     ]
-    assert struck(faults, 2) == (None, "1 of 2 faults had no live target, first: crash node n2")
+    assert injection_verdict(faults, 2) == (None, "1 of 2 faults had no live target, first: crash node n2")
 
 
-def test_the_gap_is_the_longest_silence_between_first_outputs():
+def test_gap_is_the_longest_silence_between_first_outputs():
     assert output_gap_s([output(1, 1), output(2, 2), output(6, 3), output(7, 2, "final")], sink="s") == 4
     assert output_gap_s([output(1, 1)], sink="s") is None
 
 
-def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
+def test_recovery_lasts_from_detection_until_progress_is_restored():
     events = [
         HistoryEvent(10.0, "run", "fault", {"tasks": ["a/0", "b/0"]}),
         HistoryEvent(12.5, "orchestrator", "detected", {"tasks": ["a/0", "b/0"]}),
@@ -89,7 +91,7 @@ def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
     assert (recovery.task, recovery.failed_s, recovery.detected_s, recovery.latency_s) == ("a/0", 10.0, 12.5, 2.0)
 
 
-def test_a_task_whose_other_replica_went_on_has_no_recovery():
+def test_task_with_another_working_replica_has_no_recovery():
     calm = [
         HistoryEvent(1.0, "n1", "start", {"replica": "1:a/0.0", "node": "n1"}),
         HistoryEvent(1.0, "n2", "start", {"replica": "1:a/0.1", "node": "n2"}),
@@ -116,7 +118,7 @@ def test_a_task_whose_other_replica_went_on_has_no_recovery():
     assert recoveries([*calm, idled, *one_died]) == [Recovery("a/0", 10.0, 12.5, 13.5, 14.5)]
 
 
-def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
+def test_recovery_begins_at_the_crash_not_at_an_earlier_stall():
     events = [
         HistoryEvent(10.0, "run", "fault", {"tasks": ["a/0"], "for_s": 2.0}),
         HistoryEvent(50.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
@@ -125,18 +127,18 @@ def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
         HistoryEvent(53.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
         HistoryEvent(54.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
     ]
-    assert [each.failed_s for each in recoveries(events)] == [50.0]
+    assert [recovery.failed_s for recovery in recoveries(events)] == [50.0]
 
 
-def told(folder, by, kind, about):
+def write_event(folder, by, kind, about):
     history = History(folder / by / "history-1.jsonl", by)
     history.append(kind, about)
     history.close()
 
 
-def test_a_history_survives_a_writer_that_was_killed_in_the_middle_of_a_line(tmp_path):
-    told(tmp_path, "n1", "commit", {"epoch": 1})
+def test_line_cut_short_by_a_kill_is_ignored(tmp_path):
+    write_event(tmp_path, "n1", "commit", {"epoch": 1})
     with (tmp_path / "n1" / "history-1.jsonl").open("a") as file:
         file.write('{"at_s": 1, "by": "n')
-    told(tmp_path, "n2", "fault", {"tasks": ["a/0"]})
+    write_event(tmp_path, "n2", "fault", {"tasks": ["a/0"]})
     assert [(event.by, event.kind) for event in read_history(tmp_path)] == [("n1", "commit"), ("n2", "fault")]

@@ -1,4 +1,4 @@
-"""Fault schedules on a stand-in for a cluster: what is done to whom, in which order, and what is undone again."""
+"""Fault schedules on a fake cluster: which faults are injected, in which order, and how they are undone."""
 
 import asyncio
 import errno
@@ -30,15 +30,15 @@ ROOT = Path(__file__).parents[3]
 
 
 class Cluster:
-    """Processes that are only names, a list of what was done to them, and another of what was told of it."""
+    """A fake cluster and history. It records the actions on its processes and the events."""
 
     def __init__(self, work, *, racks=0):
         self.work, self.racks, self.cores, self.names = work, racks, 1.0, ["n1", "n2", "n3"]
         self.running = {"orchestrator", *self.names}
-        self.done, self.told = [], []
+        self.actions, self.written = [], []
 
     def append(self, kind, about):
-        self.told.append((kind, about))
+        self.written.append((kind, about))
 
     def runs(self, name):
         return name in self.running
@@ -47,7 +47,7 @@ class Cluster:
         return name in self.running
 
     def kill(self, name):
-        self.done.append(f"kill {name}")
+        self.actions.append(f"kill {name}")
         self.running.remove(name)
 
     def kill_node(self, name):
@@ -55,21 +55,21 @@ class Cluster:
             self.kill(name)
 
     def kill_host(self, name):
-        self.done.append(f"kill host of {name}")
+        self.actions.append(f"kill host of {name}")
 
     def start_orchestrator(self):
         self.start_node("orchestrator")
 
     def start_node(self, name):
-        assert not self.runs(name), f"{name} is started beside itself"
-        self.done.append(f"start {name}")
+        assert not self.runs(name), f"{name} is started twice"
+        self.actions.append(f"start {name}")
         self.running.add(name)
 
     def signal(self, name, what):
-        self.done.append(f"{what.name} {name}")
+        self.actions.append(f"{what.name} {name}")
 
     def signal_host(self, name, what):
-        self.done.append(f"{what.name} host of {name}")
+        self.actions.append(f"{what.name} host of {name}")
 
     def rack(self, name):
         return f"r{self.names.index(name) % self.racks + 1}" if self.racks else ""
@@ -78,10 +78,9 @@ class Cluster:
         return self.work / name
 
 
-def chaos(cluster, *faults, log="log", hosts=None, clock=time.time):
-    return FaultInjector(
-        cluster, [ScheduledFault(**fault) for fault in faults], history=cluster, log=log, hosts_of=lambda: hosts or {}, clock=clock
-    )
+def inject(cluster, *faults, log="log", nodes=None, clock=time.time):
+    schedule = [ScheduledFault(**fault) for fault in faults]
+    return FaultInjector(cluster, schedule, history=cluster, log=log, nodes_of_tasks=lambda: nodes or {}, clock=clock)
 
 
 def crash(at_s, what, *target, **more):
@@ -92,12 +91,12 @@ def stall(at_s, for_s, node):
     return {"at_s": at_s, "kind": "stall", "what": "host", "target": (node,), "for_s": for_s}
 
 
-def told(cluster, kind):
-    return [about for said, about in cluster.told if said == kind]
+def events(cluster, kind):
+    return [about for written, about in cluster.written if written == kind]
 
 
 class Hog:
-    """A busy process that is not one; `living` are those that were not ended."""
+    """A fake busy process. `living` lists those that were not ended."""
 
     living: ClassVar[list] = []
 
@@ -114,33 +113,33 @@ class Hog:
 @pytest.mark.parametrize(
     ("nodes", "cores", "hogs"), [(("n1",), 1.0, 2), (("n1", "n2"), 1.0, 4), (("n1",), 2.0, 4), (("n1",), 0.2, 2)]
 )
-def test_a_hog_takes_two_processes_for_each_core_of_each_node_that_it_strikes(tmp_path, monkeypatch, nodes, cores, hogs):
+def test_hog_starts_two_processes_per_core_of_each_target_node(tmp_path, monkeypatch, nodes, cores, hogs):
     monkeypatch.setattr(subprocess, "Popen", Hog)
     cluster = Cluster(tmp_path)
     cluster.cores = cores
-    trouble = chaos(cluster, {"at_s": 1, "kind": "hog", "what": "node", "target": nodes, "for_s": 8})
-    trouble.look(1.0)
+    injector = inject(cluster, {"at_s": 1, "kind": "hog", "what": "node", "target": nodes, "for_s": 8})
+    injector.step(1.0)
     assert len(Hog.living) == hogs
-    trouble.look(9.5)
+    injector.step(9.5)
     assert Hog.living == []
 
 
-def test_a_fault_strikes_when_it_is_due_and_is_undone_when_it_is_over(tmp_path):
+def test_fault_is_injected_when_due_and_undone_at_its_end(tmp_path):
     cluster = Cluster(tmp_path)
-    one = chaos(cluster, stall(2, 3, "n1"), hosts={"a/0": {"n1"}, "b/0": {"n2"}})
-    one.look(1.9)
-    assert cluster.done == []
-    one.look(2.0)
-    one.look(4.9)
-    assert cluster.done == ["SIGSTOP host of n1"]
-    one.look(5.0)
-    assert cluster.done == ["SIGSTOP host of n1", "SIGCONT host of n1"]
-    (fault,) = told(cluster, "fault")
+    injector = inject(cluster, stall(2, 3, "n1"), nodes={"a/0": {"n1"}, "b/0": {"n2"}})
+    injector.step(1.9)
+    assert cluster.actions == []
+    injector.step(2.0)
+    injector.step(4.9)
+    assert cluster.actions == ["SIGSTOP host of n1"]
+    injector.step(5.0)
+    assert cluster.actions == ["SIGSTOP host of n1", "SIGCONT host of n1"]
+    (fault,) = events(cluster, "fault")
     assert (fault["what"], fault["tasks"]) == ("stall host n1", ["a/0"])
-    assert [about["what"] for about in told(cluster, "mended")] == ["stall host n1"]
+    assert [about["what"] for about in events(cluster, "mended")] == ["stall host n1"]
 
 
-def test_an_undo_that_takes_time_costs_no_other_fault_its_own(tmp_path):
+def test_slow_undo_does_not_prevent_other_undos(tmp_path):
     cluster = Cluster(tmp_path)
     now, start_node = [100.0], cluster.start_node
 
@@ -149,85 +148,89 @@ def test_an_undo_that_takes_time_costs_no_other_fault_its_own(tmp_path):
         now[0] += 1.0
 
     cluster.start_node = start_slowly
-    one = chaos(cluster, stall(0, 5.5, "n1"), crash(0, "node", "n2", back_after_s=5), clock=lambda: now[0])
-    one.look(0.0)
+    injector = inject(cluster, stall(0, 5.5, "n1"), crash(0, "node", "n2", back_after_s=5), clock=lambda: now[0])
+    injector.step(0.0)
     now[0] = 105.0
-    one.start(at_s=100.0)
-    one._thread.join(LIMIT_S)
-    assert cluster.done == ["SIGSTOP host of n1", "kill n2", "start n2", "SIGCONT host of n1"]
+    injector.start(at_s=100.0)
+    injector._thread.join(LIMIT_S)
+    assert cluster.actions == ["SIGSTOP host of n1", "kill n2", "start n2", "SIGCONT host of n1"]
 
 
 @pytest.mark.parametrize(("what", "name"), [("orchestrator", "orchestrator"), ("node", "n1"), ("controller", "n1")])
-def test_crashes_of_one_process_that_overlap_start_it_once(tmp_path, what, name):
+def test_overlapping_crashes_restart_a_process_once(tmp_path, what, name):
     cluster = Cluster(tmp_path)
     target = () if what == "orchestrator" else (name,)
-    one = chaos(cluster, crash(8, what, *target, back_after_s=5), crash(10, what, *target, back_after_s=5))
+    injector = inject(cluster, crash(8, what, *target, back_after_s=5), crash(10, what, *target, back_after_s=5))
     for now_s in (8, 10, 13, 15):
-        one.look(now_s)
-    assert cluster.done == [f"kill {name}", f"start {name}"]
-    assert [fault["dead"] for fault in told(cluster, "fault")] == [[], [name]]
+        injector.step(now_s)
+    assert cluster.actions == [f"kill {name}", f"start {name}"]
+    assert [fault["dead"] for fault in events(cluster, "fault")] == [[], [name]]
 
 
-def test_all_nodes_of_a_rack_are_struck_at_once(tmp_path):
+def test_rack_crash_kills_all_its_nodes(tmp_path):
     cluster = Cluster(tmp_path, racks=2)
-    chaos(cluster, crash(1, "node", "rack=r1")).look(1)
-    assert cluster.done == ["kill n1", "kill n3"]
+    inject(cluster, crash(1, "node", "rack=r1")).step(1)
+    assert cluster.actions == ["kill n1", "kill n3"]
 
 
-def test_whatever_still_lasts_in_the_end_is_undone_even_where_one_thing_cannot_be(tmp_path):
+def test_failed_undo_does_not_prevent_other_undos(tmp_path):
     cluster = Cluster(tmp_path)
-    one = chaos(cluster, stall(1, 60, "n1"), crash(1, "node", "n2", back_after_s=60), stall(1, 60, "n3"))
-    one.look(1)
+    injector = inject(cluster, stall(1, 60, "n1"), crash(1, "node", "n2", back_after_s=60), stall(1, 60, "n3"))
+    injector.step(1)
 
     def start_node(name):
         raise OSError("no more processes")
 
     cluster.start_node = start_node
-    one.mend()
-    assert {"SIGCONT host of n1", "SIGCONT host of n3"} <= set(cluster.done)
-    with pytest.raises(HoldfastError, match="the fault schedule could not be brought about: no more processes"):
-        one.check()
+    injector.undo_all()
+    assert {"SIGCONT host of n1", "SIGCONT host of n3"} <= set(cluster.actions)
+    with pytest.raises(HoldfastError, match="a fault of the schedule could not be injected: no more processes"):
+        injector.check()
 
 
 class Loop:
-    """A replica that notes what is done to it."""
+    """A fake replica that records the actions on it."""
 
     def __init__(self):
         self.assigned = AssignedReplica(job=1, pe="vwap", task=0, replica=1, incarnation=1, rank=0, active=True)
-        self.state, self.done = "running", []
+        self.state, self.actions = "running", []
 
     def kill(self):
-        self.done.append("kill")
+        self.actions.append("kill")
 
     def stall(self, for_s):
-        self.done.append(f"stall {for_s:g}")
+        self.actions.append(f"stall {for_s:g}")
 
 
-def hosts(cluster):
-    found, loop = [PeHost(cluster.node_work(name), name) for name in cluster.names], Loop()
-    for host in found:
+def hosts_with_replica(cluster):
+    hosts, loop = [PeHost(cluster.node_work(name), name) for name in cluster.names], Loop()
+    for host in hosts:
         host._history.close()
         host._history = cluster
-    found[1]._loops = {loop.assigned.key: loop}
-    return found, loop
+    hosts[1]._loops = {loop.assigned.key: loop}
+    return hosts, loop
 
 
 @pytest.mark.parametrize("target", ["vwap", "vwap/0", "vwap/0.1"])
-def test_the_host_that_has_a_replica_obeys_and_says_so(tmp_path, target):
+def test_host_with_the_replica_executes_and_reports_the_order(tmp_path, target):
     cluster = Cluster(tmp_path)
-    found, loop = hosts(cluster)
-    chaos(cluster, crash(1, "pe", target)).look(1)
-    for host in found:
+    hosts, loop = hosts_with_replica(cluster)
+    inject(cluster, crash(1, "pe", target)).step(1)
+    for host in hosts:
         host._inject_faults()
         host._inject_faults()
-    assert loop.done == ["kill"]
-    (fault,), (struck,) = told(cluster, "fault"), told(cluster, "struck")
-    assert fault["orders"] == [struck["order"]]
-    assert (fault["tasks"], struck["replica"], struck["node"]) == (["vwap/0"] if "/" in target else ["vwap"], "1:vwap/0.1", "n2")
+    assert loop.actions == ["kill"]
+    (fault,), (injected,) = events(cluster, "fault"), events(cluster, "struck")
+    assert fault["orders"] == [injected["order"]]
+    assert (fault["tasks"], injected["replica"], injected["node"]) == (
+        ["vwap/0"] if "/" in target else ["vwap"],
+        "1:vwap/0.1",
+        "n2",
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "target", "done"),
+    ("kind", "target", "actions"),
     [
         ("stall", "vwap/0", []),
         ("stall", "vwap", []),
@@ -236,52 +239,52 @@ def test_the_host_that_has_a_replica_obeys_and_says_so(tmp_path, target):
         ("crash", "vwap/0", ["kill"]),
     ],
 )
-def test_an_idle_replica_does_not_stall_with_its_pe_and_can_be_woken_for_it(tmp_path, kind, target, done):
+def test_idle_replica_stalls_only_if_named(tmp_path, kind, target, actions):
     cluster = Cluster(tmp_path)
-    found, loop = hosts(cluster)
+    hosts, loop = hosts_with_replica(cluster)
     loop.assigned = loop.assigned.model_copy(update={"active": False})
-    chaos(cluster, {"at_s": 1, "kind": kind, "what": "pe", "target": (target,), "for_s": 8, "by_s": 1}).look(1)
-    found[1]._inject_faults()
-    assert loop.done == done
+    inject(cluster, {"at_s": 1, "kind": kind, "what": "pe", "target": (target,), "for_s": 8, "by_s": 1}).step(1)
+    hosts[1]._inject_faults()
+    assert loop.actions == actions
 
 
-def test_a_replica_that_is_dead_already_is_not_struck(tmp_path):
+def test_dead_replica_gets_no_fault(tmp_path):
     cluster = Cluster(tmp_path)
-    found, loop = hosts(cluster)
+    hosts, loop = hosts_with_replica(cluster)
     loop.state = "failed"
-    chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
-    found[1]._inject_faults()
-    assert (loop.done, told(cluster, "struck")) == ([], [])
+    inject(cluster, crash(1, "pe", "vwap/0")).step(1)
+    hosts[1]._inject_faults()
+    assert (loop.actions, events(cluster, "struck")) == ([], [])
 
 
-def test_an_order_that_lay_before_a_dead_host_is_not_obeyed_when_it_is_back(tmp_path):
+def test_expired_order_is_not_executed(tmp_path):
     cluster = Cluster(tmp_path)
-    chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
+    inject(cluster, crash(1, "pe", "vwap/0")).step(1)
     (path,) = (cluster.node_work("n2") / "faults").glob("*.json")
     order = json.loads(path.read_text())
     path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_VALID_S - 1}))
-    found, loop = hosts(cluster)
-    found[1]._inject_faults()
-    assert (loop.done, told(cluster, "struck")) == ([], [])
+    hosts, loop = hosts_with_replica(cluster)
+    hosts[1]._inject_faults()
+    assert (loop.actions, events(cluster, "struck")) == ([], [])
     assert not path.exists()
 
 
-def test_what_an_orchestrator_orders_of_a_replica_is_obeyed_too_and_costs_the_host_nothing(tmp_path):
+def test_host_executes_orders_of_the_orchestrator(tmp_path):
     cluster = Cluster(tmp_path)
-    found, loop = hosts(cluster)
-    strike = SimpleNamespace(
+    hosts, loop = hosts_with_replica(cluster)
+    context = SimpleNamespace(
         host_kind=lambda: "spark",
         host_work=lambda: cluster.node_work("n2"),
         replica=lambda: SimpleNamespace(key=loop.assigned.key),
         seconds=lambda name, default: default,
     )
     for fault in (crash_pe, stall_pe):
-        asyncio.run(fault(strike))
-        found[1]._inject_faults()
-    assert loop.done == ["kill", "stall 5"]
+        asyncio.run(fault(context))
+        hosts[1]._inject_faults()
+    assert loop.actions == ["kill", "stall 5"]
 
 
-def test_a_host_beats_on_after_a_full_disk(tmp_path, monkeypatch):
+def test_host_continues_to_beat_after_a_full_disk(tmp_path, monkeypatch):
     host, write, refused = PeHost(tmp_path, "n1"), Path.write_text, []
 
     def full(path, *arguments, **options):
@@ -309,14 +312,14 @@ def check(cluster, *faults, log="log", **more):
     return resolve_faults(schedule, [Task(pe="vwap")], cluster, log=log)
 
 
-def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
+def test_missing_targets_are_reported_before_the_run(tmp_path):
     cluster = Cluster(tmp_path)
     check(cluster, crash(1, "pe", "vwap/0.1"), crash(1, "node", "n3"), crash(1, "orchestrator"))
-    with pytest.raises(HoldfastError, match="a fault strikes PE 'mean/0'; the job has: vwap, vwap/0"):
+    with pytest.raises(HoldfastError, match="a fault targets PE 'mean/0'; the job has: vwap, vwap/0"):
         check(cluster, crash(1, "pe", "mean/0"))
-    with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r1'; nodes are: n1, n2, n3$"):
+    with pytest.raises(HoldfastError, match=r"a fault targets node 'rack=r1'; nodes are: n1, n2, n3$"):
         check(cluster, crash(1, "node", "rack=r1"))
-    with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r3'; nodes are: n1, n2, n3, rack=r1, rack=r2$"):
+    with pytest.raises(HoldfastError, match=r"a fault targets node 'rack=r3'; nodes are: n1, n2, n3, rack=r1, rack=r2$"):
         check(Cluster(tmp_path, racks=2), crash(1, "node", "rack=r3"))
     with pytest.raises(CompoundError, match=r"(?s)schedule has 3 errors:.*node 'n9'.*PE 'mean/0'.*fills the log's disk"):
         check(cluster, crash(1, "pe", "mean/0"), crash(1, "node", "n9"), FILL, crash(2, "node", "n9"), log="s3://bucket/log")
@@ -325,26 +328,26 @@ def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
 FILL = {"at_s": 1, "kind": "fill", "what": "disk", "for_s": 5}
 
 
-def of_size(monkeypatch, free):
+def set_free_bytes(monkeypatch, free):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free if Path(folder).is_dir() else 0))
 
 
-def test_a_disk_that_cannot_be_filled_is_told_before_anything_runs(tmp_path, monkeypatch):
-    with pytest.raises(HoldfastError, match="a fault fills the log's disk, but the log is at 's3://bucket/log', which has none"):
+def test_disk_that_must_not_be_filled_is_reported_before_the_run(tmp_path, monkeypatch):
+    with pytest.raises(HoldfastError, match="a fault fills the log's disk, but the log at 's3://bucket/log' is not on a disk"):
         check(Cluster(tmp_path), FILL, log="s3://bucket/log")
-    of_size(monkeypatch, 2 << 30)
+    set_free_bytes(monkeypatch, 2 << 30)
     log = str(tmp_path / "not" / "there" / "yet")
-    large = f"a fault fills the log's disk, but that at '{log}' has 2048 MiB free; only a disk of its own with less than 1024 MiB"
+    large = f"a fault fills the log's disk, but the disk at '{log}' has 2048 MiB free and the limit is 1024 MiB"
     with pytest.raises(HoldfastError, match=large):
         check(Cluster(tmp_path), FILL, log=log)
     with pytest.raises(HoldfastError, match=large):
         check(Cluster(tmp_path), log=log, random={"count": 1, "to_s": 5, "kinds": ["fill"], "what": ["disk"]})
-    of_size(monkeypatch, 64 << 20)
+    set_free_bytes(monkeypatch, 64 << 20)
     assert [fault.kind for fault in check(Cluster(tmp_path), FILL, log=log)] == ["fill"]
 
 
 def test_schedule_of_the_guide_can_be_injected(tmp_path, monkeypatch):
-    of_size(monkeypatch, 2 << 40)
+    set_free_bytes(monkeypatch, 2 << 40)
     section = (ROOT / "docs" / "run.md").read_text().partition("## Fault schedules\n")[2].partition("\n## ")[0]
     sample = tmp_path / "faults.yaml"
     sample.write_text(dedent("\n".join(line for line in section.splitlines() if line.startswith("    "))))
@@ -353,30 +356,30 @@ def test_schedule_of_the_guide_can_be_injected(tmp_path, monkeypatch):
     assert len(faults) == 10
 
 
-def test_a_large_disk_is_not_filled_whatever_was_checked_before(tmp_path, monkeypatch):
-    of_size(monkeypatch, 2 << 30)
-    with pytest.raises(HoldfastError, match="only a disk of its own with less than 1024 MiB is filled"):
-        chaos(Cluster(tmp_path), FILL, log=str(tmp_path)).look(1)
+def test_large_disk_is_never_filled(tmp_path, monkeypatch):
+    set_free_bytes(monkeypatch, 2 << 30)
+    with pytest.raises(HoldfastError, match="has 2048 MiB free and the limit is 1024 MiB"):
+        inject(Cluster(tmp_path), FILL, log=str(tmp_path)).step(1)
 
 
-def test_a_cut_that_nobody_is_there_to_bring_about_is_asked_for_again(tmp_path):
+def test_cut_is_retried_while_the_orchestrator_is_unreachable(tmp_path):
     cluster = Cluster(tmp_path)
     answers = [OrchestratorUnreachable("nobody"), ClientError("it recovers", status=503), None, ClientError("no", status=403)]
 
-    def inject(fault, *, limit_s):
+    def inject_cut(fault, *, limit_s):
         if (answer := answers.pop(0)) is not None:
             raise answer
-        cluster.done.append(f"{fault['fault']} {fault['node']}")
+        cluster.actions.append(f"{fault['fault']} {fault['node']}")
 
-    cluster.client = SimpleNamespace(inject=inject)
+    cluster.client = SimpleNamespace(inject=inject_cut)
     cut = {"at_s": 1, "kind": "cut", "what": "node", "target": ("n3",), "for_s": 6}
-    one = chaos(cluster, cut, stall(1.5, 3, "n1"))
-    one.look(1)
-    one.look(2)
-    assert (cluster.done, len(told(cluster, "fault"))) == (["SIGSTOP host of n1"], 1)
-    one.look(3)
-    assert (cluster.done[1:], told(cluster, "fault")[1]["what"]) == (["cut-node n3"], "cut node n3")
-    one.look(4)
-    assert len(told(cluster, "fault")) == 2
+    injector = inject(cluster, cut, stall(1.5, 3, "n1"))
+    injector.step(1)
+    injector.step(2)
+    assert (cluster.actions, len(events(cluster, "fault"))) == (["SIGSTOP host of n1"], 1)
+    injector.step(3)
+    assert (cluster.actions[1:], events(cluster, "fault")[1]["what"]) == (["cut-node n3"], "cut node n3")
+    injector.step(4)
+    assert len(events(cluster, "fault")) == 2
     with pytest.raises(ClientError, match="no"):
-        chaos(cluster, cut).look(1)
+        inject(cluster, cut).step(1)

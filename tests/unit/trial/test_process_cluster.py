@@ -1,4 +1,4 @@
-"""A cluster's processes end with it, also where its end is interrupted, and are started again where somebody else ends them."""
+"""The processes of a cluster end with it, even if its end is interrupted, and restart if others kill them."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open
 
 
 @pytest.mark.parametrize("kind", [ProcessCluster, LocalCluster])
-def test_a_second_interrupt_kills_what_the_first_asked_to_end(tmp_path, kind):
+def test_interrupted_close_kills_processes_that_ignore_sigterm(tmp_path, kind):
     cluster, deaf = kind(tmp_path), tmp_path / "deaf"
     cluster.start_process("n1", [sys.executable, "-c", DEAF.format(str(deaf))])
     ends = time.monotonic() + 20
@@ -58,7 +58,7 @@ time.sleep(600)
 """
 
 
-def test_what_a_killed_command_has_started_is_killed_after_it(tmp_path):
+def test_processes_of_a_killed_command_are_killed(tmp_path):
     command = [sys.executable, "-c", STARTS_AND_WAITS, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         controller = psutil.Process(int(process.stdout.readline()))
@@ -74,30 +74,30 @@ def wait_until(condition, *, limit_s=60):
         time.sleep(0.02)
 
 
-def test_what_somebody_else_killed_is_started_again_and_what_was_killed_here_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.trial.local_cluster.REVIVE_S", 600.0)
+def test_only_processes_killed_by_others_are_restarted(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.trial.local_cluster.RESTART_INTERVAL_S", 600.0)
     cluster = LocalCluster(tmp_path, nodes=2)
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     monkeypatch.setattr(cluster, "start_node", lambda name: cluster.start_process(name, sleep))
     with cluster:
         for name in cluster.names:
             cluster.start_node(name)
-        struck = cluster.pid("n1")
-        psutil.Process(struck).kill()
+        killed_pid = cluster.pid("n1")
+        psutil.Process(killed_pid).kill()
         cluster.kill("n2")
         wait_until(lambda: not cluster.runs("n1"))
         cluster.restart_killed()
-        assert cluster.pid("n1") != struck
+        assert cluster.pid("n1") != killed_pid
         assert not cluster.runs("n2")
         psutil.Process(cluster.pid("n1")).kill()
         wait_until(lambda: not cluster.runs("n1"))
         cluster.restart_killed()
-        assert not cluster.runs("n1"), "what ends at once is not started without end"
+        assert not cluster.runs("n1"), "a process that ends again and again must not restart at once"
 
 
-def test_a_node_that_ends_before_it_is_ready_is_told_at_once(tmp_path, monkeypatch):
+def test_node_that_ends_before_it_is_ready_is_an_error(tmp_path, monkeypatch):
     cluster = LocalCluster(tmp_path, nodes=1)
     with cluster:
         cluster.start_process("n1", [sys.executable, "-c", "import sys; sys.exit('no cores')"])
-        with pytest.raises(HoldfastError, match=r"node 'n1' ended before it was ready; the last that n1 said: \n  no cores"):
+        with pytest.raises(HoldfastError, match=r"node 'n1' ended before it was ready; the last lines of n1.log: \n  no cores"):
             cluster._wait_ready()
