@@ -10,9 +10,6 @@ import numpy as np
 from holdfast.planning.laar.completeness import cost, internal_completeness, node_load
 from holdfast.planning.laar.instance import Active, Instance
 
-# A cost counts as optimal if it is this close to the optimum, relative to the cost without replication.
-COST_TOLERANCE = 1e-7
-
 
 class Outcome(StrEnum):
     """How a search ended (LAAR Figure 4)."""

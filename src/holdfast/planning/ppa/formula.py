@@ -49,10 +49,6 @@ class Formula:
                     count[child] += 1
         return count
 
-    def is_read_once(self) -> bool:
-        """Return whether every task occurs once in the formula, so that a knapsack over it is exact."""
-        return all(count <= 1 for count in self.uses()[1:])
-
     def task(self, number: int) -> int:
         return self._add_term(Term("task", task=number))
 
