@@ -1,8 +1,10 @@
 """Assign rows to the tasks of an operator, in Spark. The runtime assigns them with the same function of the log."""
 
+from collections.abc import Callable
+
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DataType, IntegralType
 
 from holdfast.engine.schema import quoted
@@ -15,7 +17,9 @@ def task_of(key: tuple[str, ...], tasks: int) -> Column:
     def task_numbers(*columns: pa.Array) -> pa.Array:
         return pa.array(partition_numbers(pa.table(list(columns), names=list(key)), key, parts=tasks), pa.int32())
 
-    return arrow_udf(task_numbers, "int", ArrowUDFType.SCALAR)(*map(quoted, key))
+    # PySpark finds the kind of UDF by the type hints; its own stubs know only the form that names the kind, which is deprecated.
+    divide: Callable[..., Column] = arrow_udf(task_numbers, "int")  # type: ignore[call-overload]
+    return divide(*map(quoted, key))
 
 
 def divide_alike(left: DataType, right: DataType) -> bool:
