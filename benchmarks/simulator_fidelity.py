@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from holdfast.control.observers.activation import STEADY_EPOCHS
+from holdfast.control import STEADY_EPOCHS
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.documents.document import read_document, write_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault

@@ -5,8 +5,7 @@ Run it after a change to a document's model or to a state machine: python script
 
 from pathlib import Path
 
-from holdfast.control.faults.injection_tests import InjectionTests
-from holdfast.control.jobs.machine_diagram import shipped_page
+from holdfast.control import InjectionTests, shipped_page
 from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.document import schema_text
 from holdfast.documents.fault_schedule import Schedule

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.lazy_exports import lazy_exports
 
-PACKAGES = ("advise", "app", "assess", "cli", "documents", "engine", "planning", "protocol", "report", "trial")
+PACKAGES = ("advise", "app", "assess", "cli", "control", "documents", "engine", "planning", "protocol", "report", "trial")
 
 
 @pytest.mark.parametrize("name", PACKAGES)

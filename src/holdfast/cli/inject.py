@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
-    from holdfast.control.faults.injection_tests import InjectionTest
+    from holdfast.control import InjectionTest
     from holdfast.trial.bystander_app import BystanderApp
     from holdfast.trial.injection.injection_trial import InjectionVerdict
 
@@ -77,7 +77,7 @@ def inject(
       holdfast inject --list --machine finite > tests.yaml
       holdfast inject tests.yaml --json
     """
-    from holdfast.control.faults.injection_tests import InjectionTests
+    from holdfast.control import InjectionTests
     from holdfast.documents.document import document_text
 
     tests, passed_over = _tests(documents, machines, faults, all_faults, moments, states, transitions)
@@ -115,10 +115,8 @@ def _tests(
     transitions: tuple[str, ...],
 ) -> tuple[list["InjectionTest"], list[str]]:
     """Return the tests to run, and those that are skipped because no scenario reaches their transition."""
+    from holdfast.control import generate_tests, read_tests, shipped_actions, shipped_machines
     from holdfast.control.faults import fault_library
-    from holdfast.control.faults.injection_tests import generate_tests, read_tests
-    from holdfast.control.jobs.machine_document import shipped_machines
-    from holdfast.control.plugins import shipped_actions
     from holdfast.trial.injection.injection_trial import NODES
     from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
 

@@ -225,7 +225,7 @@ def _absolute(path: str) -> str:
 
 
 def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, Any]:
-    from holdfast.control.observers.activation import EXCEEDED
+    from holdfast.control import EXCEEDED
     from holdfast.planning.laar.strategy import read_strategy
     from holdfast.trial.checkers import check_run, count_output_rows, output_gap_s, recoveries
     from holdfast.trial.completeness import check_promised_completeness, internal_completeness

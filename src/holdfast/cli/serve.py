@@ -64,7 +64,7 @@ def serve(
       holdfast serve --work cluster
       holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
     """
-    from holdfast.control.api.listening import Listening, bind
+    from holdfast.control import Listening, bind
 
     plugin_paths = _plugins(plugins)
     listening = Listening(host, port, certificate, key)
@@ -73,9 +73,7 @@ def serve(
 
     import asyncio
 
-    from holdfast.control.jobs.job_paths import AllowedPaths
-    from holdfast.control.server import serve
-    from holdfast.control.settings import OrchestratorSettings
+    from holdfast.control import AllowedPaths, OrchestratorSettings, serve
 
     settings = OrchestratorSettings(
         work=work,

@@ -49,7 +49,7 @@ def ui(
         url, token = _find_orchestrator(run, orchestrator, token_file, certificate)
         _print_url(page_url(url, token, job), open_browser=open_browser, as_json=as_json, past=False)
         return
-    from holdfast.control.api.listening import Listening, bind
+    from holdfast.control import Listening, bind
     from holdfast.ui.past_run import read_run
     from holdfast.ui.past_run_server import serve_run
 

@@ -5,3 +5,50 @@ method of a plug-in, listed in `plugins.py`: `jobs/` (parsing, dataflow, persist
 `placement/`, `recovery/` (restarts of replicas, recovery of the orchestrator), `observers/` (code that watches running jobs),
 `faults/` (fault injection), `storage/` (the database) and `api/` (HTTP).
 """
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "ABSENT",
+    "EXCEEDED",
+    "PRODUCER",
+    "STEADY_EPOCHS",
+    "AllowedPaths",
+    "InjectionTest",
+    "InjectionTests",
+    "Listening",
+    "Moment",
+    "OrchestratorSettings",
+    "Trigger",
+    "allow_connections",
+    "bind",
+    "generate_tests",
+    "read_tests",
+    "serve",
+    "shipped_actions",
+    "shipped_machines",
+    "shipped_page",
+]
+
+if TYPE_CHECKING:
+    from holdfast.control.api.listening import Listening, allow_connections, bind
+    from holdfast.control.faults.injection_tests import (
+        InjectionTest,
+        InjectionTests,
+        Moment,
+        Trigger,
+        generate_tests,
+        read_tests,
+    )
+    from holdfast.control.jobs.job_paths import AllowedPaths
+    from holdfast.control.jobs.machine_diagram import shipped_page
+    from holdfast.control.jobs.machine_document import shipped_machines
+    from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
+    from holdfast.control.observers.activation import EXCEEDED, STEADY_EPOCHS
+    from holdfast.control.plugins import shipped_actions
+    from holdfast.control.server import serve
+    from holdfast.control.settings import OrchestratorSettings
+else:
+    __getattr__ = lazy_exports(__name__)

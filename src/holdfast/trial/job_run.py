@@ -9,8 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast.app.load import load_app
-from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
-from holdfast.control.observers.activation import EXCEEDED
+from holdfast.control import ABSENT, EXCEEDED, PRODUCER
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.documents.history import History, HistoryEvent, read_history

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.control.api.listening import allow_connections
+from holdfast.control import allow_connections
 from holdfast.node.controller import NodeController, NodeOffer
 from holdfast.node.light_host import STARTS, LightPes
 from holdfast.node.reports import Reports

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.control.faults.injection_tests import InjectionTest
+from holdfast.control import InjectionTest
 from holdfast.node.pe_hosts import living_host
 from holdfast.trial.injection.injection_trial import LIMIT_S, NODES, InjectionTrial, InjectionVerdict
 from holdfast.trial.injection.transition_scenarios import scenario_for

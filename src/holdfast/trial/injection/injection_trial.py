@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast.control.faults.injection_tests import InjectionTest, InjectionTests
+from holdfast.control import InjectionTest, InjectionTests
 from holdfast.documents.document import write_document
 from holdfast.errors import HoldfastError
 from holdfast.node.pe_hosts import living_host

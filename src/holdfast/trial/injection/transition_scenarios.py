@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from holdfast.control.faults.injection_tests import InjectionTest, Moment, Trigger
+from holdfast.control import InjectionTest, Moment, Trigger
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 
