@@ -1,6 +1,5 @@
-"""holdfast demo: what matters, the plan, a node killed half-way, output that goes on, and the proof that it is complete."""
+"""holdfast demo: measure an example, replicate its costliest operators, kill a node, and check that the output is complete."""
 
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ import click
 from holdfast.advise.budget import ranked
 from holdfast.app.examples import example_path
 from holdfast.app.load import load_app
-from holdfast.cli.run import run, run_in, tell_verdicts
+from holdfast.cli.run import print_verdicts, run_and_report
 from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
@@ -19,28 +18,33 @@ if TYPE_CHECKING:
     from holdfast.planning.ppa import PlanDocument
 
 APPLICATION = "bargain_discovery.py"
-KILLED = "n2"
-PAST_S = 200
-LEAST_S = 20
+KILLED_NODE = "n2"
+MEASURED_S = 200
+"""Length of the market on which the operators are measured."""
+
+MIN_SECONDS = 20
+TUPLES_PER_S = 500
 
 
 @click.command()
-@click.option("--seconds", default=40, show_default=True, help="Seconds of a generated market to run through.")
-@click.option("--budget", default=3, show_default=True, help="How many of the application's seven tasks may have a replica.")
+@click.option("--seconds", default=40, show_default=True, help="Length of the generated market in seconds.")
+@click.option("--budget", default=3, show_default=True, help="Number of replicas for the seven tasks of the application.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the generated market.")
 @click.option(
-    "--work", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep it all in.  [default: a temporary one]"
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for all files, new or empty.  [default: a temporary folder]",
 )
 @json_option
 def demo(seconds: int, budget: int, seed: int, work: Path | None, as_json: bool) -> None:
-    """Measure what matters in Bargain Discovery, replicate it, kill a node half-way, and prove that nothing was lost.
+    """Run Bargain Discovery with replicas of its costliest operators, kill a node, and check that nothing was lost.
 
     \b
     Example:
       holdfast demo
-      holdfast demo --work demo && holdfast ui demo/run     and look at it again
+      holdfast demo --work demo && holdfast ui demo/run     play the run back
     """
-    _check(seconds, budget)
+    _check_options(seconds, budget)
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as temporary:
         document, plan = _run(_folder(work) or Path(temporary), seconds=seconds, budget=budget, seed=seed)
     if work is None:
@@ -48,19 +52,19 @@ def demo(seconds: int, budget: int, seed: int, work: Path | None, as_json: bool)
     if as_json:
         print_json({**document, "plan": [replica.task for replica in plan.replicated]})
     elif document["state"] == "completed":
-        _tell(document, work)
-    check_ended_well(document)
+        _print_demo(document, work)
+    require_success(document)
 
 
-def _check(seconds: int, budget: int) -> None:
-    """Raise HoldfastError for what cannot be shown, before anything takes time."""
+def _check_options(seconds: int, budget: int) -> None:
+    """Raise CompoundError for options that the demo cannot work with."""
     graph = load_app(example_path(APPLICATION)).graph()
-    most = len(graph.sources) + len(graph.operators)
+    task_count = len(graph.sources) + len(graph.operators)
     errors = []
-    if seconds < LEAST_S:
-        errors.append(f"--seconds: wanted at least {LEAST_S}, to show a failure and its repair, got {seconds}")
-    if not 1 <= budget <= most:
-        errors.append(f"--budget: wanted 1 to {most} replicas, got {budget}")
+    if seconds < MIN_SECONDS:
+        errors.append(f"--seconds: wanted at least {MIN_SECONDS}, to show a failure and the recovery, got {seconds}")
+    if not 1 <= budget <= task_count:
+        errors.append(f"--budget: wanted 1 to {task_count} replicas, got {budget}")
     if errors:
         raise CompoundError("the demo", errors)
 
@@ -72,37 +76,50 @@ def _folder(work: Path | None) -> Path | None:
 
 
 def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[str, Any], "PlanDocument"]:
-    """Measure, plan and run in a folder; what there is to say of the run, and the plan."""
+    """Measure, plan and run in a folder. Return the document of the run, and the plan."""
+    from holdfast.documents.document import write_document
+    from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+    from holdfast.documents.job import Contract, Feed, Job
     from holdfast.trace import write_market
 
-    market, past, plan_path, faults = (folder / name for name in ("market.parquet", "past.parquet", "plan.json", "faults.yaml"))
-    say(f"1. generating {seconds} seconds of trades and quotes, and {PAST_S} seconds of the past to learn from ...")
-    write_market(market, events=500 * seconds, seed=seed)
-    write_market(past, events=500 * PAST_S, seed=seed + 1)
-    say("2. losing each operator's tuples for 4 seconds, one operator at a time, at five places of the past ...")
-    single, because = _measured(past, folder / "advice", seed=seed)
-    plan = _planned(plan_path, budget, single=single, because=because)
-    say("   what that does to the output (quality impact, the costliest first):")
-    for name in ranked(single, single):
-        replica = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
-        say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
-    faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
-    say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
-    options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
-    arguments = run.make_context("run", [str(example_path(APPLICATION)), *map(str, options)]).params
-    return run_in(folder / "run", **{name: value for name, value in arguments.items() if name != "work"}), plan
+    market, past, plan_path = folder / "market.parquet", folder / "past.parquet", folder / "plan.json"
+    say(f"1. generating {seconds} seconds of trades and quotes to run on, and {MEASURED_S} seconds to measure on ...")
+    write_market(market, events=TUPLES_PER_S * seconds, seed=seed)
+    write_market(past, events=TUPLES_PER_S * MEASURED_S, seed=seed + 1)
+    say("2. injecting a 4 s outage into each operator, at five offsets of the trace ...")
+    losses, reasons = _measure_losses(past, folder / "advice", seed=seed)
+    plan = _write_plan(plan_path, budget, losses=losses, reasons=reasons)
+    say("   quality impact of each outage, costliest first:")
+    for name in ranked(losses, losses):
+        protection = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
+        say(f"     {name:14} {losses[name]:>12,.2f}  {protection}")
+    schedule = Schedule(faults=(ScheduledFault(at_s=seconds / 2, kind="crash", what="node", target=(KILLED_NODE,)),))
+    write_document(folder / "faults.yaml", schedule)
+    say(f"3. running on three nodes; {KILLED_NODE} is killed (SIGKILL) after {seconds / 2:.0f} s")
+    work = folder / "run"
+    job = Job(
+        job=Path(APPLICATION).stem,
+        type="finite",
+        application=str(example_path(APPLICATION).resolve()),
+        feed=Feed(trace=str(market)),
+        log=str(work / "log"),
+        out=str(work / "out"),
+        plan=str(plan_path),
+        contract=Contract(checkpoint_epochs=5, tentative_after_s=1),
+    )
+    return run_and_report(job, work, schedule=schedule, nodes=3), plan
 
 
-def check_ended_well(document: dict[str, Any]) -> None:
-    """Raise HoldfastError for a run that did not complete, or whose verdicts are not all as they should be."""
+def require_success(document: dict[str, Any]) -> None:
+    """Raise HoldfastError if a run did not complete or one of its verdicts is false."""
     broken = [verdict["reason"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if broken or document["state"] != "completed":
-        why = "; ".join(broken) or document["reason"] or "no reason was given"
-        raise HoldfastError(f"the run ended as {document['state']}; {why}; please report it")
+        reason = "; ".join(broken) or document["reason"] or "no reason is known"
+        raise HoldfastError(f"the run ended as {document['state']}; {reason}; please report it")
 
 
-def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
-    """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
+def _measure_losses(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
+    """Return the quality impact of an outage of each source and operator of the example, and the reasons, by fault injection."""
     from holdfast.advise.advice import reasons
     from holdfast.advise.loop import AdviceLoop
     from holdfast.app.task_topology import topology_of
@@ -125,46 +142,45 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
     return {name: loss.mean for name, loss in single.items()}, reasons(assessment, loop.choices)
 
 
-def _planned(path: Path, budget: int, *, single: dict[str, float], because: dict[str, str]) -> "PlanDocument":
-    """A plan for the example: a replica for what costs most when it fails."""
+def _write_plan(path: Path, budget: int, *, losses: dict[str, float], reasons: dict[str, str]) -> "PlanDocument":
+    """Write a plan that replicates the operators with the highest losses."""
     from holdfast.advise.reasons import decided
     from holdfast.documents.document import write_document
     from holdfast.planning.ppa.plan_document import PlanDocument, PlannedReplica
 
-    costliest = ranked(single, single)[:budget]
+    costliest = ranked(losses, losses)[:budget]
     document = PlanDocument(
         topology=load_app(example_path(APPLICATION)).name,
         planner="demo",
         objective="measured",
         budget=budget,
-        replicated=tuple(PlannedReplica(task=f"{name}/0", why=decided(because[name], protected=True)) for name in costliest),
+        replicated=tuple(PlannedReplica(task=f"{name}/0", why=decided(reasons[name], protected=True)) for name in costliest),
     )
     write_document(path, document)
     return document
 
 
-def _tell(document: dict[str, Any], work: Path | None) -> None:
-    struck = document["faults"][0]["tasks"] if document["faults"] else []
+def _print_demo(document: dict[str, Any], work: Path | None) -> None:
+    tasks = document["faults"][0]["tasks"] if document["faults"] else []
     tentative = next(
         v["figures"].get("inexact", 0) for v in document["verdicts"] if v["name"] == "every tentative result corrected"
     )
-    gap = document["gap_s"]["bargains"]
     click.echo(f"""
 {document["rows"]["bargains"]:,} bargains in {document["epochs"]} epochs of one second.
-Node {KILLED} died with {", ".join(struck) or "nothing"} on it.
-The longest silence of the output was {gap:.1f} s (an epoch is 1 s); {tentative} epochs left as tentative or absent
-and were corrected.
+Node {KILLED_NODE} was killed while it ran {", ".join(tasks) or "nothing"}.
+The longest silence of the output was {document["gap_s"]["bargains"]:.1f} s (an epoch is 1 s). {tentative} epochs were first output
+as tentative or absent, and were corrected.
 """)
-    for each in document["recoveries"]:
-        click.echo(f"  {each['task']} was where it had been {each['recovered_s'] - each['failed_s']:.1f} s after the kill")
-    tell_verdicts(document)
-    again = (
-        f"holdfast ui {work / 'run'}    the same run on the page, played back"
+    for recovery in document["recoveries"]:
+        click.echo(f"  {recovery['task']} had caught up {recovery['recovered_s'] - recovery['failed_s']:.1f} s after the kill")
+    print_verdicts(document)
+    playback = (
+        f"holdfast ui {work / 'run'}    play this run back in a browser"
         if work is not None
-        else "holdfast demo --work demo  the same again, kept for the page: holdfast ui demo/run plays it back"
+        else "holdfast demo --work demo  keep the run, then play it back: holdfast ui demo/run"
     )
     click.echo(f"""
-Next:  {again}
-       holdfast init my-app       an application to start from
-       holdfast advise --help     which of its operators deserve a replica, by injecting faults
-       holdfast run --help        your own application, your own faults""")
+Next:  {playback}
+       holdfast init my-app       write an application to start from
+       holdfast advise --help     find which of its operators need a replica
+       holdfast run --help        run your own application with your own faults""")

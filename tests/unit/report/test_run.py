@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.run import _document
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Job, Reading, Task
 from holdfast.log.timeline import Timeline
@@ -13,6 +12,7 @@ from holdfast.report.run import MEANINGS, run_page
 from holdfast.trial.checkers import check_run
 from holdfast.trial.completeness import check_promised_completeness
 from holdfast.trial.job_run import JobRun
+from holdfast.trial.run_document import describe_run
 
 TIMELINE = Timeline(first=1, last=6, epoch_s=1.0, opened_s=100.0)
 TASKS = (
@@ -156,7 +156,7 @@ def test_the_page_takes_what_the_command_says_of_a_run():
     events = sorted(history(), key=lambda event: event.at_s)
     job = Job(job="bargains", application="bargains.py", type="finite", log="/runs/log", out="/runs/out")
     ran = JobRun("completed", "", TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
-    document = _document(job, ran, {"verify": False})
+    document = describe_run(job, ran, verify=False)
     text = run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline)
     assert "Completed after 12 s" in text and "internal completeness" in text
     assert all(verdict["reason"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
