@@ -174,7 +174,7 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
         folder = work or Path(scratch)
         bystander = _bystander(folder, len(tests)) if beside_spark else None
-        campaign = Campaign(folder) if bystander is None else Campaign(folder, beside=bystander.running)
+        campaign = Campaign(folder) if bystander is None else Campaign(folder, bystander=bystander.running)
         bar(0, len(tests))
         for verdict in campaign.run(tests):
             verdicts.append(verdict)

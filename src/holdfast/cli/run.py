@@ -147,12 +147,12 @@ def run_and_report(
     from holdfast.trial.local_cluster import LocalCluster
     from holdfast.trial.local_run import run_locally
     from holdfast.trial.run_document import describe_run
-    from holdfast.trial.run_view import View
+    from holdfast.trial.run_view import RunView
 
     exit_on_signals()
     cluster = LocalCluster(create_run_folder(work), **node_options)
     with ExitStack() as stack:
-        view = View(Console(file=sys.stderr))
+        view = RunView(Console(file=sys.stderr))
 
         def show_cluster(client: "Client") -> None:
             _print_addresses(client)

@@ -1,7 +1,6 @@
-"""An application on Spark that runs beside something else, and must not be touched by it: the control plane's fault campaign.
+"""An application on Spark that runs during a campaign against the control plane, and that the campaign must not disturb.
 
-It runs in rounds, each a job over the same trace: however long the campaign takes, there is always one that runs, and it ends soon
-after the campaign has.
+It runs in rounds. Each round is a job over the same trace, so that one runs as long as the campaign and ends soon after it.
 """
 
 from collections import Counter
@@ -26,12 +25,12 @@ from holdfast.trial.second_law import differences
 NODES = ("s1", "s2")
 START_S, END_S = 180.0, 600.0
 SPEED = 0.2
-"""How fast the trace is run through: PEs that work now and then must go on as well, and leave the machine to the campaign."""
+"""The replay speed. It is low, so that most of the machine is left to the campaign."""
 
 
 @dataclass
 class BystanderApp:
-    """The application, the trace that it runs through again and again, and what was found wrong with it in the end."""
+    """The application, its trace, the rounds it ran, and the errors found in them."""
 
     application: Path
     trace: Path
@@ -42,9 +41,9 @@ class BystanderApp:
 
     @contextmanager
     def running(self, cluster: ProcessCluster) -> Iterator[Callable[[], None]]:
-        """Start it on Spark nodes of its own; in the end see it through and judge it.
+        """Run the application on its own Spark nodes; on exit, wait for its end and check it.
 
-        What this gives is to be called whenever it must run: it starts the next round where the one before has ended.
+        Yields a function that starts the next round if the current one has ended.
         """
         for name in NODES:
             work = str(cluster.node_work(name))
@@ -55,7 +54,7 @@ class BystanderApp:
                 lambda: {*NODES} <= {node["name"] for node in cluster.client.nodes()}, limit_s=START_S, what="Spark nodes up"
             )
             self._begin(cluster)
-            yield lambda: self._tend(cluster)
+            yield lambda: self._keep_running(cluster)
             self._end(cluster)
             self.errors += find_needless_starts(self._history(cluster))
             self._compare()
@@ -65,7 +64,7 @@ class BystanderApp:
                 cluster.kill_host(name)
 
     def _begin(self, cluster: ProcessCluster) -> None:
-        """Start a round, and wait until it makes epochs."""
+        """Start a round, and wait until its first epoch opens."""
         folder = cluster.work / "beside" / str(len(self.rounds) + 1)
         job = Job(
             job=f"beside-{len(self.rounds) + 1}",
@@ -81,38 +80,38 @@ class BystanderApp:
         store = Store(str(job.log))
         cluster.wait_until(lambda: read_timeline(store) is not None, limit_s=START_S, what="the application on Spark has begun")
 
-    def _tend(self, cluster: ProcessCluster) -> None:
-        if self._story(cluster)["ended"]:
+    def _keep_running(self, cluster: ProcessCluster) -> None:
+        if self._document(cluster)["ended"]:
             self._end(cluster)
             self._begin(cluster)
 
     def _end(self, cluster: ProcessCluster) -> None:
-        """Wait for the end of a round, which no replica's report of its end may have missed."""
-        story: dict[str, Any] = {}
+        """Wait for the end of a round, and check that it completed and that every task was started."""
+        document: dict[str, Any] = {}
 
         def ended() -> bool:
-            nonlocal story
-            story = self._story(cluster)
-            return bool(story["ended"])
+            nonlocal document
+            document = self._document(cluster)
+            return bool(document["ended"])
 
         cluster.wait_until(ended, limit_s=END_S, what="the application on Spark has ended")
-        if story["state"] != "completed":
-            self.errors.append(f"the application on Spark ended as {story['state']}: {story.get('reason')}")
-        keys = {f"{self._number}:{task['task']}" for task in story["tasks"]}
-        begun = {str(event.about["replica"]).rpartition(".")[0] for event in self._history(cluster) if event.kind == "start"}
-        self.errors += [f"task {key} ended without having been started" for key in sorted(keys - begun)]
+        if document["state"] != "completed":
+            self.errors.append(f"the application on Spark ended as {document['state']}: {document.get('reason')}")
+        keys = {f"{self._number}:{task['task']}" for task in document["tasks"]}
+        started = {str(event.about["replica"]).rpartition(".")[0] for event in self._history(cluster) if event.kind == "start"}
+        self.errors += [f"task {key} ended without a start" for key in sorted(keys - started)]
 
     def _history(self, cluster: ProcessCluster) -> list[HistoryEvent]:
         return read_history(*(cluster.node_work(name) for name in NODES))
 
-    def _story(self, cluster: ProcessCluster) -> dict[str, Any]:
+    def _document(self, cluster: ProcessCluster) -> dict[str, Any]:
         try:
             return cluster.client.job(self._number)
         except (OrchestratorUnreachable, ClientError):
             return {"ended": False}
 
     def _compare(self) -> None:
-        """The output of every round against that of one plan over the whole trace."""
+        """Compare the output of every round with a replay of the whole trace."""
         app = load_app(self.application)
         spark = open_session("local[1]", name="holdfast proof", memory="1g")
         try:
@@ -123,7 +122,9 @@ class BystanderApp:
                 self.epochs += timeline.last - timeline.first + 1
                 for sink, difference in differences(spark, app, sources, out=Store(job.out), timeline=timeline).items():
                     if difference is not None:
-                        self.errors.append(f"{job.job}: the output of '{sink}' differs from one plan at seq {difference.seq}")
+                        self.errors.append(
+                            f"{job.job}: the output of '{sink}' differs from the whole-trace replay at seq {difference.seq}"
+                        )
         except HoldfastError as error:
             self.errors.append(str(error))
         finally:
@@ -131,7 +132,7 @@ class BystanderApp:
 
 
 def find_needless_starts(events: Sequence[HistoryEvent]) -> list[str]:
-    """What PE hosts noted and should not have: replicas started anew or twice, and hosts that were themselves, in words.
+    """Return an error for each PE host that was restarted and each replica that was restarted or started twice.
 
     >>> starts = [HistoryEvent(at_s, "s1", "start", {"replica": "1:vwap/0.0", "incarnation": 1}) for at_s in (1, 2)]
     >>> find_needless_starts([HistoryEvent(0, "s1", "host", {}), *starts])
@@ -139,10 +140,10 @@ def find_needless_starts(events: Sequence[HistoryEvent]) -> list[str]:
     """
     hosts = Counter(event.by for event in events if event.kind == "host")
     starts = Counter((event.about["replica"], event.about["incarnation"]) for event in events if event.kind == "start")
-    found = [f"the PE host of {node} was started {count} times" for node, count in sorted(hosts.items()) if count > 1]
+    errors = [f"the PE host of {node} was started {count} times" for node, count in sorted(hosts.items()) if count > 1]
     for (key, incarnation), count in sorted(starts.items()):
         if count > 1:
-            found.append(f"replica {key} was started {count} times in incarnation {incarnation}")
+            errors.append(f"replica {key} was started {count} times in incarnation {incarnation}")
         if incarnation > 1:
-            found.append(f"replica {key} was started anew (incarnation {incarnation}) without need")
-    return found
+            errors.append(f"replica {key} was restarted (incarnation {incarnation}) without need")
+    return errors

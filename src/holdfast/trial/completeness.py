@@ -1,4 +1,4 @@
-"""Internal completeness of a run, measured from its history, and held against what a strategy promises."""
+"""Measures the internal completeness of a run from its history, and compares it with the promise of a strategy."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -12,9 +12,9 @@ from holdfast.trial.checkers import Verdict
 
 @dataclass(frozen=True)
 class Completeness:
-    """The share of the tuples that PEs should have processed which they processed in time.
+    """The share of the tuples due at PEs that they processed in time.
 
-    `unknown` is of how many epochs of tasks the history does not tell; the share takes them for processed.
+    `unknown` counts the epochs, over all tasks, that the history does not cover. The share counts them as processed.
     """
 
     share: float
@@ -23,23 +23,22 @@ class Completeness:
     def __str__(self) -> str:
         if not self.unknown:
             return f"{self.share:.4f}"
-        return f"at most {self.share:.4f} (of {self.unknown} epochs of tasks the history does not tell)"
+        return f"at most {self.share:.4f} (the history does not cover {self.unknown} epochs of tasks)"
 
 
 def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
-    """Internal completeness as it was measured (LAAR Eq. 5 to 8); None where nothing flowed.
+    """Return the measured internal completeness (LAAR, Eq. 5 to 8), or None if no rows flowed.
 
-    Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
-    first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none. A
-    predicted or absent epoch was made by nobody.
+    In each epoch, the rows of the final records of a task's inputs are due at the task. The task processed in time those that were
+    already in the first records, if it also committed its own first record. Predicted and absent records do not count.
     """
     first: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     final: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
         if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
-            into = first if event.about["as"] == "first" else final
-            into[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
-    due = done = 0.0
+            records = first if event.about["as"] == "first" else final
+            records[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
+    due = processed = 0.0
     unknown = 0
     for task in tasks:
         if task.kind != "operators":
@@ -56,33 +55,33 @@ def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *,
                     continue
                 rows = final[key].get(epoch, first[key].get(epoch, 0))
                 due += rows / of
-                done += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
+                processed += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
             unknown += not known
-    return Completeness(done / due, unknown) if due else None
+    return Completeness(processed / due, unknown) if due else None
 
 
 def count_unprocessed_rows(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) -> float:
-    """The rows that reached tasks and of which these made nothing, neither in time nor later."""
-    made: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    """Return how many input rows are in epochs for which their task committed no record, neither first nor final."""
+    rows_of: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
         if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
-            made[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
-    lost = 0.0
+            rows_of[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
+    unprocessed = 0.0
     for task in tasks:
         if task.kind != "operators":
             continue
-        own = {epoch for stream in task.makes for epoch in made[stream, task.task]}
+        own = {epoch for stream in task.makes for epoch in rows_of[stream, task.task]}
         for reading in (reading for reading in task.reads if reading.job is None):
-            came = [each for number in reading.tasks for each in made[reading.stream, number].items()]
-            lost += sum(rows / reading.of for epoch, rows in came if epoch not in own)
-    return lost
+            inputs = [item for number in reading.tasks for item in rows_of[reading.stream, number].items()]
+            unprocessed += sum(rows / reading.of for epoch, rows in inputs if epoch not in own)
+    return unprocessed
 
 
-def check_promised_completeness(found: Completeness | None, *, promised: float) -> Verdict:
-    """As much was processed in time as a strategy promises for the failures that it is made for."""
+def check_promised_completeness(measured: Completeness | None, *, promised: float) -> Verdict:
+    """Check that the measured completeness is at least what a strategy promises."""
     name = "internal completeness as promised"
-    if found is None:
-        return Verdict(name, None, f"nothing flowed; promised was {promised:.4f}")
-    holds = False if found.share < promised - 1e-9 else None if found.unknown else True
-    figures = {"measured": found.share, "promised": promised, "unknown": found.unknown}
-    return Verdict(name, holds, f"measured {found}, promised {promised:.4f}", figures)
+    if measured is None:
+        return Verdict(name, None, f"no rows flowed; promised {promised:.4f}")
+    holds = False if measured.share < promised - 1e-9 else None if measured.unknown else True
+    figures = {"measured": measured.share, "promised": promised, "unknown": measured.unknown}
+    return Verdict(name, holds, f"measured {measured}, promised {promised:.4f}", figures)

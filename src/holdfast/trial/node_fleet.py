@@ -1,10 +1,9 @@
-"""Many nodes in one process: each with its own controller, registration, beats and reports, and light PEs beside it.
+"""Many nodes in one process. Each has its own controller, registration, beats, reports and light PEs.
 
     python -m holdfast.trial.node_fleet --orchestrator DIR --nodes 90 --work DIR
 
-It stands for a cluster that no machine here has. What differs from real nodes: the controllers share a process and a
-network address, a PE host is an object and no process, and the HTTP client costs less CPU. Controllers and protocol are the real
-ones.
+It tests the orchestrator with more nodes than a machine can run as processes. Unlike real nodes, the controllers share a process
+and a network address, a PE host is an object, and the HTTP client costs less CPU. Controllers and protocol are the real ones.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from holdfast.protocol.node_link import NodeLink, OrchestratorAddress, locate_or
 from holdfast.trial.lean_http_client import LeanHttpClient
 
 
-class InnerHost:
-    """A light PE host within the controller's own process. It never dies."""
+class InProcessHost:
+    """A light PE host inside the controller's process. It never dies."""
 
     def __init__(self, started: Callable[[AssignedReplica], None]) -> None:
         self._pes = LightPes(started)
         self._started_s = time.time()
         self._alive = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def alive(self) -> bool:
         return self._alive
@@ -63,15 +62,15 @@ class InnerHost:
     def assign(self, assignment: Assignment) -> None:
         self._pes.apply(assignment, time.monotonic())
         self._pes.start_reported()
-        self._news.set()
+        self._changed.set()
 
     def has_begun(self) -> bool:
         return self._alive
 
     def fail(self, keys: tuple[str, ...], error: str) -> None:
-        """Let replicas fail."""
+        """Make replicas fail."""
         self._pes.fail(keys, error, time.monotonic())
-        self._news.set()
+        self._changed.set()
 
     def death(self) -> str:
         return "the PE host was stopped"
@@ -80,35 +79,35 @@ class InnerHost:
         pass
 
     async def changed(self) -> None:
-        """Return at the next change: one that was made from outside, or one that is due by itself."""
+        """Wait for the next change: an assignment, a failure, or a change of state that is due."""
         due_s = self._pes.due_s()
         try:
             async with asyncio.timeout(None if due_s is None else max(0.0, due_s - time.monotonic())):
-                await self._news.wait()
+                await self._changed.wait()
         except TimeoutError:
             self._pes.advance(time.monotonic())
-        self._news.clear()
+        self._changed.clear()
 
     async def stop(self, grace_s: float) -> None:
         self._alive = False
 
 
 class Fleet:
-    """So many nodes, n0001 onwards, in racks of `rack` nodes. `starts` counts how often each replica was started."""
+    """Nodes n0001 onwards, in racks of `rack` nodes. `starts` lists the key and the incarnation of every start of a replica."""
 
     def __init__(self, nodes: int, find: Callable[[], OrchestratorAddress], *, work: Path, rack: int = 10) -> None:
         self.starts: list[tuple[str, int]] = []
-        self.hosts: dict[str, InnerHost] = {}
+        self.hosts: dict[str, InProcessHost] = {}
         self.controllers: list[NodeController] = []
         for number in range(1, nodes + 1):
             name = f"n{number:04}"
-            self.hosts[name] = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
+            self.hosts[name] = InProcessHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
             self.controllers.append(
                 NodeController(
                     NodeOffer(name, cores=64, memory_bytes=2**36, host_kind="light", labels={"rack": f"r{number // rack:03}"}),
                     NodeLink(name, find, LeanHttpClient()),
                     self.hosts[name],
-                    reports=Reports(work / f"{name}.db", clock=time.time, synced=False),  # one disk here stands for many
+                    reports=Reports(work / f"{name}.db", clock=time.time, synced=False),  # all nodes share one disk
                     log=lambda text, name=name: print(f"{name}: {text}", file=sys.stderr),  # type: ignore[misc]  # name is bound
                     rng=random.Random(number),
                     monotonic=time.monotonic,
@@ -121,7 +120,7 @@ class Fleet:
 
 
 async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path) -> None:
-    """Run a fleet until SIGTERM; every start of a replica is a line in `starts.log`."""
+    """Run a fleet until SIGTERM or SIGINT. Writes a line to `starts.log` for every start of a replica."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -134,12 +133,12 @@ async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path
 
 
 async def _write_starts(fleet: Fleet, path: Path) -> None:
-    written = 0
+    count = 0
     with path.open("a", buffering=1) as file:
         while True:
-            new = fleet.starts[written:]
+            new = fleet.starts[count:]
             file.writelines(f"{key} {incarnation}\n" for key, incarnation in new)
-            written += len(new)
+            count += len(new)
             await asyncio.sleep(0.1)
 
 
@@ -149,9 +148,9 @@ def main() -> None:
     parser.add_argument("--token-file", type=Path)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--work", type=Path, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     allow_connections()
-    asyncio.run(serve(given.nodes, given.orchestrator, token=given.token_file, work=given.work))
+    asyncio.run(serve(options.nodes, options.orchestrator, token=options.token_file, work=options.work))
 
 
 if __name__ == "__main__":

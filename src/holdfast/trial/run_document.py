@@ -57,7 +57,7 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
 
 def _check_second_law(job: Job, run: JobRun) -> list[Verdict]:
     """Return a verdict per sink. It is unknown if the whole trace cannot be run, for example because it was removed."""
-    say("comparing the output with the whole trace run as one plan ...")
+    say("comparing the output with a replay of the whole trace ...")
     try:
         by_sink = compare_with_whole_trace(job, run)
     except HoldfastError as error:
@@ -67,7 +67,7 @@ def _check_second_law(job: Job, run: JobRun) -> list[Verdict]:
 
 
 def compare_with_whole_trace(job: Job, run: JobRun) -> dict[str, Difference | None]:
-    """Run the whole trace as one plan and return, per sink, the first row that differs from the output of the run."""
+    """Replay the whole trace and return, per sink, the first row that differs from the output of the run."""
     assert job.application and job.feed.trace and job.out and run.timeline
     app = load_app(job.application)
     graph = app.graph()

@@ -1,4 +1,4 @@
-"""How a running job looks: one table of its PEs, one of the nodes."""
+"""The live view of a running job in the terminal: a table of its tasks and a table of the nodes."""
 
 import time
 from typing import Any
@@ -21,23 +21,22 @@ STATES = {
     "placed": "yellow",
 }
 
+MAX_ERROR_CHARS = 300
+"""How much of a replica's error is shown. The verdict and the node's log contain all of it."""
 
-MOST_SAID = 300
-"""Characters of what is in a replica's way that are shown; all of it is in the verdict and in the node's log."""
 
-
-class View:
-    """A live picture on a terminal; on anything else a line every few seconds."""
+class RunView:
+    """Shows a live view on a terminal, and otherwise prints a line every EVERY_S seconds."""
 
     EVERY_S = 5.0
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
-        self._said = 0.0
+        self._printed_s = 0.0
         self._cpu: dict[str, tuple[float, float]] = {}
 
-    def __enter__(self) -> "View":
+    def __enter__(self) -> "RunView":
         if self._live is not None:
             self._live.start()
         return self
@@ -46,13 +45,13 @@ class View:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+    def show(self, document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
         if self._live is not None:
-            said = [Text(each, style="yellow") for each in replica_errors(story)]
-            self._live.update(Group(tasks_table(story, timeline), self._nodes_table(nodes), *said))
-        elif time.monotonic() - self._said >= self.EVERY_S:
-            self._said = time.monotonic()
-            self._console.print(one_line(story, nodes, timeline), highlight=False, soft_wrap=True)
+            errors = [Text(error, style="yellow") for error in replica_errors(document)]
+            self._live.update(Group(tasks_table(document, timeline), self._nodes_table(nodes), *errors))
+        elif time.monotonic() - self._printed_s >= self.EVERY_S:
+            self._printed_s = time.monotonic()
+            self._console.print(one_line(document, nodes, timeline), highlight=False, soft_wrap=True)
 
     def _nodes_table(self, nodes: list[dict[str, Any]]) -> Table:
         table = Table("node", "state", "replicas", "CPU", "memory", box=None, pad_edge=False)
@@ -75,12 +74,12 @@ class View:
         return f"{100 * (now[1] - before[1]) / (now[0] - before[0]):.0f} %" if now[0] > before[0] else "-"
 
 
-def tasks_table(story: dict[str, Any], timeline: Timeline | None) -> Table:
-    """Per task: how far, how late, how fast, how good, and which replicas are where."""
+def tasks_table(document: dict[str, Any], timeline: Timeline | None) -> Table:
+    """Return a table with the epoch, lag, rate, latency, quality and replicas of each task."""
     table = Table("PE", "epoch", "lag", "rows/s", "latency", "quality", "replicas", box=None, pad_edge=False)
-    table.title = f"{story['name']}: {story['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")
+    table.title = f"{document['name']}: {document['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")
     table.title_justify = "left"
-    for task in story["tasks"]:
+    for task in document["tasks"]:
         best = _best(task)
         status = (best or {}).get("status") or {}
         table.add_row(
@@ -95,39 +94,44 @@ def tasks_table(story: dict[str, Any], timeline: Timeline | None) -> Table:
     return table
 
 
-def one_line(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> str:
-    """The same in a line, for a log."""
-    sinks = [task for task in story["tasks"] if task["kind"] == "sink"]
-    said = [f"{story['name']} {story['state']}"]
+def one_line(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> str:
+    """Return the state of the job, its sinks and the lost nodes in one line, for a log."""
+    sinks = [task for task in document["tasks"] if task["kind"] == "sink"]
+    parts = [f"{document['name']} {document['state']}"]
     if timeline is not None:
-        said.append(f"epoch {_closed(timeline)}")
+        parts.append(f"epoch {_closed(timeline)}")
     for sink in sinks:
         status = ((_best(sink) or {}).get("status")) or {}
         at, quality = _epoch(status.get("live"), timeline), status.get("quality") or "-"
-        said.append(f"{sink['task']} at {at} ({quality}, {_number(status.get('latency_s'), 's')} after its close)")
+        parts.append(f"{sink['task']} at {at} ({quality}, {_number(status.get('latency_s'), 's')} after its close)")
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
-    return "; ".join([", ".join([*said, *([f"lost: {' '.join(lost)}"] if lost else [])]), *replica_errors(story)])
+    if lost:
+        parts.append(f"lost: {' '.join(lost)}")
+    return "; ".join([", ".join(parts), *replica_errors(document)])
 
 
-def replica_errors(story: dict[str, Any]) -> list[str]:
-    """What is in the way of replicas that live, such as a full log, and why those that failed did: each once, with who says so."""
-    by: dict[str, list[str]] = {}
-    for task in story["tasks"]:
+def replica_errors(document: dict[str, Any]) -> list[str]:
+    """Return each distinct error once, after the tasks that have it.
+
+    An error is what a running replica waits for, such as a full log, or why a replica failed.
+    """
+    tasks_of_error: dict[str, list[str]] = {}
+    for task in document["tasks"]:
         for replica in task["replicas"]:
             error = (replica["status"] or {}).get("error") or (replica["error"] if replica["state"] in ("failed", "lost") else None)
             if error:
-                who = by.setdefault(shortened(error.splitlines()[0]), [])
-                who += [task["task"]] if task["task"] not in who else []
-    return [f"{', '.join(who)}: {error}" for error, who in by.items()]
+                tasks = tasks_of_error.setdefault(shortened(error.splitlines()[0]), [])
+                tasks += [task["task"]] if task["task"] not in tasks else []
+    return [f"{', '.join(tasks)}: {error}" for error, tasks in tasks_of_error.items()]
 
 
 def shortened(text: str) -> str:
-    """A text that fits into a few lines of a terminal.
+    """Return a text shortened to a few lines of a terminal.
 
     >>> shortened("x" * 1000)[-5:]
     'x ...'
     """
-    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} ..."
+    return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]} ..."
 
 
 def _best(task: dict[str, Any]) -> dict[str, Any] | None:
@@ -140,8 +144,8 @@ def _epoch(epoch: int | None, timeline: Timeline | None) -> str:
 
 
 def _closed(timeline: Timeline) -> str:
-    of = f" of {timeline.last - timeline.first + 1}" if timeline.last is not None else ""
-    return f"{timeline.last_closed_epoch(time.time()) - timeline.first + 1}{of}"
+    total = f" of {timeline.last - timeline.first + 1}" if timeline.last is not None else ""
+    return f"{timeline.last_closed_epoch(time.time()) - timeline.first + 1}{total}"
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -1,8 +1,7 @@
-"""The second law, checked: what a run left at its sinks equals the whole trace run as one plan, row for row."""
+"""Checks the second law: the newest output of a run equals a replay of the whole trace, row for row."""
 
 from collections.abc import Mapping
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.app import App
@@ -22,37 +21,33 @@ from holdfast.trial.checkers import Verdict
 def differences(
     spark: SparkSession, app: App, sources: Mapping[str, DataFrame], *, out: Store, timeline: Timeline
 ) -> dict[str, Difference | None]:
-    """For each sink the first row in which its newest output and the whole-trace run differ; None where they do not."""
+    """Return, for each sink, the first difference between its newest output and the whole-trace replay, or None."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
     assert timeline.last is not None
     frames = run_batch(graph, with_epochs(sources, ByTime(timeline.epoch_s)), epochs=(timeline.first, timeline.last))
     with running(graph, "the whole-trace run"):
         whole = collect_together({sink.name: frames[sink.input] for sink in graph.sinks})
-    found: dict[str, Difference | None] = {}
+    difference_at: dict[str, Difference | None] = {}
     for sink in graph.sinks:
         schema = arrow_schema(schemas[sink.input])
         written = read_output(out, sink.name)
         rows = written.select(schema.names).cast(schema) if written.num_rows else schema.empty_table()
-        found[sink.name] = first_difference(_aligned(whole[sink.name], schema), rows)
-    return found
+        difference_at[sink.name] = first_difference(whole[sink.name].select(schema.names).cast(schema), rows)
+    return difference_at
 
 
 def second_law(sink: str, difference: Difference | None, *, left_inexact: int = 0) -> Verdict:
-    """Whether the law holds at a sink. Where results were left inexact by contract, it cannot: a difference then breaks nothing."""
+    """Return whether the law holds at a sink. With a difference it is broken, or unknown if the contract left results inexact."""
     name = f"second law at '{sink}'"
     if difference is None:
-        return Verdict(name, True, f"the newest output of '{sink}' equals the whole trace run as one plan, row for row")
-    said = f"'{sink}' differs at seq {difference.seq}: in one plan {difference.left}, in the run {difference.right}"
+        return Verdict(name, True, f"the newest output of '{sink}' equals the whole-trace replay, row for row")
+    reason = f"'{sink}' differs at seq {difference.seq}: in the replay {difference.left}, in the run {difference.right}"
     if left_inexact:
-        return Verdict(name, None, f"{left_inexact} inexact results were left as they are, by contract; {said}")
-    return Verdict(name, False, said)
+        return Verdict(name, None, f"{left_inexact} results stayed inexact, as the contract allows; {reason}")
+    return Verdict(name, False, reason)
 
 
-def unknown_second_law(sink: str, why: Exception) -> Verdict:
-    """That the law could not be checked at a sink: the trace may be gone, say. All else that is known of the run stands."""
-    return Verdict(f"second law at '{sink}'", None, f"the whole trace could not be run as one plan: {why}")
-
-
-def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    return rows.select(schema.names).cast(schema)
+def unknown_second_law(sink: str, error: Exception) -> Verdict:
+    """Return the verdict for a sink if the replay failed, for example because the trace was deleted."""
+    return Verdict(f"second law at '{sink}'", None, f"the whole trace could not be replayed: {error}")

@@ -1,9 +1,9 @@
-"""Fault schedules: what is drawn by a seed, and everything that can be wrong with what is to be drawn."""
+"""Fault schedules: random faults and repeated stalls are drawn by a seed, and errors in them are reported."""
 
 import pytest
 
 from holdfast.documents.document import check_document
-from holdfast.documents.fault_schedule import LASTING, VICTIMS, Schedule
+from holdfast.documents.fault_schedule import LASTING, VICTIMS, Schedule, Stalls
 from holdfast.errors import DocumentError
 
 NODES, TASKS = ["n1", "n2"], ["a/0", "b/0", "c/0"]
@@ -59,3 +59,41 @@ def test_impossible_random_faults_are_reported(random, said):
     with pytest.raises(DocumentError) as caught:
         drawn(**random)
     assert said in str(caught.value)
+
+
+PES = [f"pe{number}/0" for number in range(10)]
+
+
+def drawn_stalls(seed=1, **stalls):
+    return Schedule(seed=seed, stalls=Stalls(**stalls)).drawn(tasks=["src/0", *PES], nodes=["n1", "n2", "n3"], pes=PES)
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.1, 1), (0.5, 5), (0.01, 1), (1.0, 10)])
+def test_a_share_of_the_pes_stalls_every_30_s_for_8_s(share, count):
+    faults = drawn_stalls(share=share, from_s=10, to_s=75)
+    assert [(fault.at_s, fault.for_s) for fault in faults] == [(10, 8), (40, 8), (70, 8)]
+    assert all((fault.kind, fault.what) == ("stall", "pe") for fault in faults)
+    assert all(len(fault.target) == count and set(fault.target) <= set(PES) for fault in faults)
+
+
+def test_share_of_stalled_pes_is_rounded_up():
+    faults = Schedule(stalls=Stalls(share=0.5, to_s=0)).drawn(tasks=[], nodes=[], pes=PES[:5])
+    assert len(faults[0].target) == 3
+
+
+def test_seed_determines_the_stalled_pes():
+    assert drawn_stalls(share=0.5, to_s=60) == drawn_stalls(share=0.5, to_s=60)
+    assert drawn_stalls(share=0.5, to_s=60) != drawn_stalls(seed=2, share=0.5, to_s=60)
+
+
+@pytest.mark.parametrize(("how", "kind", "what"), [("stop", "stall", "host"), ("hog", "hog", "node")])
+def test_stopped_hosts_and_hogged_cpus_are_drawn_by_node(how, kind, what):
+    (fault,) = drawn_stalls(share=0.5, to_s=0, how=how)
+    assert (fault.kind, fault.what, len(fault.target)) == (kind, what, 2)
+
+
+def test_all_errors_in_stalls_are_reported_together():
+    with pytest.raises(DocumentError) as caught:
+        check_document({"stalls": {"share": 1.5, "every_s": 5, "for_s": 8, "to_s": 60}}, Schedule, thing="schedule")
+    assert "stalls.share: wanted a share above 0 and at most 1" in str(caught.value)
+    assert "stalls.every_s: wanted more than for_s, 8: a stall ends before the next begins" in str(caught.value)

@@ -15,7 +15,7 @@ from holdfast.node.reports import Reports
 from holdfast.protocol.http_client import HttpResponse, NoResponse
 from holdfast.protocol.messages import AssignedReplica, Assignment, Beat, BeatAnswer, Registration, Report
 from holdfast.protocol.node_link import NodeLink, OrchestratorAddress
-from holdfast.trial.node_fleet import InnerHost
+from holdfast.trial.node_fleet import InProcessHost
 
 
 class Orchestrator:
@@ -102,7 +102,7 @@ class Bench:
         self.orchestrator = Orchestrator()
         self.starts: list[tuple[str, int]] = []
         self.log: list[str] = []
-        self.host = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
+        self.host = InProcessHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
         self.token = "secret"
         self.hung_after_s = 60.0
 

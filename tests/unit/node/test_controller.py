@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import AgentStatus, AssignedReplica, HostStatus
 from holdfast.protocol.node_link import CallRefused
-from holdfast.trial.node_fleet import InnerHost
+from holdfast.trial.node_fleet import InProcessHost
 
 A = AssignedReplica(job=1, pe="a", task=0, replica=0)
 B = AssignedReplica(job=1, pe="b", task=0, replica=0)
@@ -169,7 +169,7 @@ def test_stopped_node_reports_its_replicas_as_failed(bench):
     assert (last.key, last.state, last.error) == (A.key, "failed", "node n1 was stopped")
 
 
-class Silent(InnerHost):
+class Silent(InProcessHost):
     """A host that lives and, once it hangs, does not beat until it is stopped."""
 
     hung = False
@@ -206,7 +206,7 @@ def test_silent_host_is_killed_and_its_replicas_fail(bench):
     assert bench.starts == [(A.key, 1), (A.key, 2)]
 
 
-class LeftBehind(InnerHost):
+class LeftBehind(InProcessHost):
     """A host that died before its controller started and left its last status."""
 
     left = HostStatus(pid=1, started_s=0.0, beat_s=1.0, error="there was no Java")
@@ -270,7 +270,7 @@ def test_refused_registration_after_a_restart_leaves_pes_alone(bench, status):
         await bench.until(lambda: any("registered as n1" in line for line in bench.log))
 
     bench.log.clear()
-    bench.play(back, host=InnerHost(lambda assigned: None))
+    bench.play(back, host=InProcessHost(lambda assigned: None))
 
 
 def test_controller_waits_while_its_name_is_taken(bench):
@@ -351,7 +351,7 @@ def test_node_stopped_soon_after_a_recovery_still_reports_its_replicas(bench):
     assert (B.key, 1, "failed") in bench.reported()
 
 
-class Unable(InnerHost):
+class Unable(InProcessHost):
     """A host that never starts."""
 
     def start(self, assignment):

@@ -1,4 +1,4 @@
-"""Internal completeness from histories: what was absent in time is lost, to whom, and what was promised."""
+"""Internal completeness measured from small histories."""
 
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Reading, Task
@@ -31,37 +31,37 @@ def without(events, stream, epoch):
     return [e for e in events if (e.about["stream"], e.about["epoch"]) != (stream, epoch)]
 
 
-def test_without_faults_all_that_was_due_was_processed():
+def test_completeness_is_one_without_faults():
     assert internal_completeness(chain(), TIMELINE, tasks=CHAIN) == Completeness(1.0, 0)
     assert internal_completeness([], TIMELINE, tasks=CHAIN) is None
 
 
-def test_what_a_task_would_have_processed_while_it_was_stood_in_for_was_not_processed():
+def test_late_epoch_counts_as_unprocessed():
     events = [*without(chain(), "b", 2), commit("b", 2, 1, "final")]
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
 
 
-def test_an_absent_epoch_is_lost_to_its_own_task_and_to_those_that_read_it():
+def test_absent_epoch_is_lost_to_its_task_and_its_consumers():
     events = without(chain(), "a", 2)
     events += [commit("a", 2, 4, "final"), commit("b", 2, 1, "final")]
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((20 + 8) / (30 + 12), 0)
 
 
-def test_what_was_predicted_was_not_processed():
+def test_predicted_epoch_counts_as_unprocessed():
     events = [*without(chain(), "b", 2), commit("b", 2, 1, quality="predicted"), commit("b", 2, 1, "final")]
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
 
 
-def test_that_an_epoch_was_committed_as_absent_changes_nothing():
-    struck = without(without(chain(), "b", 2), "b", 3)
-    corrected = [*struck, commit("b", 2, 1, "final")]
+def test_absent_commit_equals_no_commit():
+    late = without(without(chain(), "b", 2), "b", 3)
+    corrected = [*late, commit("b", 2, 1, "final")]
     absent = [commit("b", epoch, 0, quality="absent") for epoch in (2, 3)]
-    found = internal_completeness(corrected, TIMELINE, tasks=CHAIN)
-    assert found is not None and found.unknown == 1
-    assert internal_completeness([*absent, *corrected], TIMELINE, tasks=CHAIN) == found
+    measured = internal_completeness(corrected, TIMELINE, tasks=CHAIN)
+    assert measured is not None and measured.unknown == 1
+    assert internal_completeness([*absent, *corrected], TIMELINE, tasks=CHAIN) == measured
 
 
-def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
+def test_row_of_a_partitioned_stream_is_due_at_one_task():
     parts = tuple(
         Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
         for n in (0, 1)
@@ -73,7 +73,7 @@ def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
     assert internal_completeness([*events, commit("a", 2, 5, "final", 1)], line, tasks=(SOURCE, *parts)) == Completeness(0.75, 0)
 
 
-def test_rows_are_never_processed_where_their_task_made_nothing_of_them_then_or_later():
+def test_rows_without_any_record_of_their_task_are_unprocessed():
     assert count_unprocessed_rows(chain(), tasks=CHAIN) == 0
     lacks = without(chain(), "b", 2)
     assert count_unprocessed_rows(lacks, tasks=CHAIN) == 4
@@ -87,16 +87,16 @@ def test_rows_are_never_processed_where_their_task_made_nothing_of_them_then_or_
     assert count_unprocessed_rows(events, tasks=(SOURCE, *halves)) == 5
 
 
-def test_completeness_is_held_against_what_was_promised():
+def test_completeness_is_compared_with_the_promise():
     assert check_promised_completeness(Completeness(0.8, 0), promised=0.8).holds is True
     assert check_promised_completeness(Completeness(0.7, 0), promised=0.8).holds is False
     assert check_promised_completeness(Completeness(0.7, 3), promised=0.8).holds is False
     unsure = check_promised_completeness(Completeness(0.9, 3), promised=0.8)
     assert unsure.holds is None
-    assert unsure.reason == "measured at most 0.9000 (of 3 epochs of tasks the history does not tell), promised 0.8000"
+    assert unsure.reason == "measured at most 0.9000 (the history does not cover 3 epochs of tasks), promised 0.8000"
     assert check_promised_completeness(None, promised=0.8).holds is None
 
 
-def test_epochs_of_which_nothing_was_told_leave_completeness_unknown():
-    found = internal_completeness(without(chain(), "a", 2), TIMELINE, tasks=CHAIN)
-    assert found == Completeness(1.0, 2)
+def test_epochs_missing_in_the_history_are_unknown():
+    measured = internal_completeness(without(chain(), "a", 2), TIMELINE, tasks=CHAIN)
+    assert measured == Completeness(1.0, 2)

@@ -25,7 +25,7 @@ def test_difference_breaks_the_second_law_unless_the_contract_allows_it():
     assert second_law("out", DIFFERENCE).holds is False
     unknown = second_law("out", DIFFERENCE, left_inexact=2)
     assert unknown.holds is None
-    assert unknown.reason.startswith("2 inexact results were left as they are, by contract; 'out' differs at seq 7: in one plan")
+    assert unknown.reason.startswith("2 results stayed inexact, as the contract allows; 'out' differs at seq 7: in the replay")
 
 
 def test_second_law_is_unknown_if_the_trace_was_removed(monkeypatch):
@@ -39,7 +39,7 @@ def test_second_law_is_unknown_if_the_trace_was_removed(monkeypatch):
     assert verdicts["nothing lost"]["holds"] is True
     law = verdicts["second law at 'out'"]
     assert law["holds"] is None
-    assert law["reason"] == "the whole trace could not be run as one plan: trace 'orders.parquet' does not exist"
+    assert law["reason"] == "the whole trace could not be replayed: trace 'orders.parquet' does not exist"
 
 
 def test_uncorrected_epochs_are_inexact_without_a_final_output():

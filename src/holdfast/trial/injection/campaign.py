@@ -1,6 +1,6 @@
-"""A fault injection campaign against real processes: test after test, on one set of light nodes.
+"""Runs fault-injection tests of the control plane against real processes, one after another, on one set of light nodes.
 
-Each test has an orchestrator of its own, on the same database, which dies or lives by the fault.
+Each test starts its own orchestrator, on the same database, because the fault may kill it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from holdfast.trial.injection.transition_scenarios import scenario_for
 from holdfast.trial.process_cluster import ProcessCluster
 
 HOLDS_S = (2.0, 5.0, 15.0)
-"""How long a job is held up where that is needed; longer when the machine was too slow for the first."""
+"""How long a scenario delays a job. A longer delay is tried if the machine was too slow for a shorter one."""
 
 
 @dataclass(slots=True)
 class Campaign:
-    """Runs tests one after another in a folder of its own. `beside` is what else runs meanwhile on the same orchestrator: a context
-    that gives what is to be called before each test."""
+    """Runs tests one after another, with all files in the folder `work`.
+
+    `bystander` starts an application that runs on the same orchestrator during the campaign. Its context yields a function, which
+    the campaign calls before each test.
+    """
 
     work: Path
-    beside: Callable[[ProcessCluster], AbstractContextManager[Callable[[], None]]] = lambda cluster: nullcontext(lambda: None)
+    bystander: Callable[[ProcessCluster], AbstractContextManager[Callable[[], None]]] = lambda cluster: nullcontext(lambda: None)
     serve_options: Sequence[str] = ("--recovery-wait", "15", "--capacity-wait", "15")
     _number: int = field(default=0, init=False)
 
     def run(self, tests: Sequence[InjectionTest]) -> Iterator[InjectionVerdict]:
-        """The verdict of each test, as it is found. All processes are ended at the end, also of an iteration that is given up."""
+        """Yield the verdict of each test. All processes end with the iteration, even if it is abandoned."""
         with ProcessCluster(self.work, serve_options=self.serve_options, bytecode=self.work / "bytecode") as cluster:
             cluster.start_orchestrator()
             for name in NODES:
@@ -40,17 +43,17 @@ class Campaign:
             cluster.wait_until(
                 lambda: all(living_host(cluster.node_work(name)) for name in NODES), limit_s=LIMIT_S, what="PE hosts"
             )
-            with self.beside(cluster) as tend:
+            with self.bystander(cluster) as keep_running:
                 for test in tests:
-                    tend()
-                    yield self._judged(cluster, test)
+                    keep_running()
+                    yield self._try_test(cluster, test)
 
-    def _judged(self, cluster: ProcessCluster, test: InjectionTest) -> InjectionVerdict:
-        """Try a test; again with longer holds where its transition was not reached."""
+    def _try_test(self, cluster: ProcessCluster, test: InjectionTest) -> InjectionVerdict:
+        """Try a test, and try again with a longer delay if the job did not reach the transition."""
         for hold_s in HOLDS_S:
             self._number += 1
-            script = scenario_for(test.machine, test.state, test.transition, name=f"trial-{self._number}", hold_s=hold_s)
-            verdict = InjectionTrial(cluster, test, script, self.work / f"trial-{self._number}.yaml").run()
+            scenario = scenario_for(test.machine, test.state, test.transition, name=f"trial-{self._number}", hold_s=hold_s)
+            verdict = InjectionTrial(cluster, test, scenario, self.work / f"trial-{self._number}.yaml").run()
             if verdict.injected or verdict.missed:
                 break
         return verdict

@@ -1,7 +1,8 @@
-"""One try of one fault injection test against real processes: bring a job to its transition, let the fault strike, see what heals.
+"""One trial of one fault-injection test of the control plane, against real processes.
 
-Afterwards: the job is in the right state, no PE was started twice or anew without need, what nodes have is what the orchestrator
-believes, and when the job is gone nothing of it is left.
+A trial leads a job to a transition, where the orchestrator injects the fault. Then it checks that the system healed: the job is in
+a correct state, no PE was started twice or restarted without need, the orchestrator and the PE hosts agree on the replicas, and no
+replica remains after the job was canceled.
 """
 
 from __future__ import annotations
@@ -30,18 +31,21 @@ NODES = ("i1", "i2", "i3")
 POLL_S = 0.06
 LIMIT_S = 60.0
 PASSED_S = 5.0
-"""A job that has been where it should be for so long will not take the transition any more."""
+"""A job that has been in an end state for this long will not take the transition any more."""
 
 TOUCHES_PES = {"crash-pe", "crash-host", "crash-node", "cut-node", "stall-host"}
-"""Faults after which PEs may well be started anew."""
+"""Faults after which PEs may restart."""
 DETACHES = {"crash-controller", "crash-node"}
-"""Faults after which a node's controller must be started again by whoever runs it; here, the campaign."""
+"""Faults that kill a node controller. The trial restarts it, as an init system would."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectionVerdict:
-    """What came of a test. `injected`: its fault came about. `missed` says why it did not where it could not, such as for want of a
-    PE before any is placed. `errors` is empty where the system healed, or had nothing to heal."""
+    """The result of a test.
+
+    `injected`: the fault was injected. `missed`: why it could not be injected, for example because no PE was placed yet. `errors`:
+    what the system did not heal.
+    """
 
     test: InjectionTest
     injected: bool
@@ -56,7 +60,7 @@ class InjectionVerdict:
 
     @property
     def passed(self) -> bool:
-        """Whether there is nothing to say against the system."""
+        """Whether there are no errors, and the fault was injected or could not be."""
         return not self.errors and (self.injected or bool(self.missed))
 
     def document(self) -> dict[str, Any]:
@@ -76,47 +80,48 @@ class InjectionVerdict:
 
 
 class InjectionTrial:
-    """One try of one test."""
+    """One trial of one test. `path` is the file for the orchestrator's injection tests."""
 
-    def __init__(self, cluster: ProcessCluster, test: InjectionTest, script: Scenario, path: Path) -> None:
-        self.cluster, self.test, self.script, self.path = cluster, test, script, path
-        self.job = self.other = 0
+    def __init__(self, cluster: ProcessCluster, test: InjectionTest, scenario: Scenario, path: Path) -> None:
+        self.cluster, self.test, self.scenario, self.path = cluster, test, scenario, path
+        self.job = self.job_on_all_nodes = 0
         self.injected = False
         self.missed = ""
-        self.before = cluster.starts()
-        self.pids = self._pids()
+        self.starts_before = cluster.starts()
+        self.pids_before = self._pids()
 
     def run(self) -> InjectionVerdict:
+        """Run the trial and remove its job again."""
         began_s = time.monotonic()
         errors: list[str] = []
         state = "unknown"
         try:
-            if self.script.while_recovering:
-                self._hold_up_recovery()
-            for stage in self.script.stages:
+            if self.scenario.while_recovering:
+                self._delay_recovery()
+            for stage in self.scenario.stages:
                 self._start_orchestrator((stage,))
                 self._drive()
-            self._start_orchestrator((*self.script.helpers, self.test))
+            self._start_orchestrator((*self.scenario.helpers, self.test))
             self._drive()
-            self._note_strike()
-            self._mend()
+            self._update_injected()
+            self._restart_killed()
             state = self._settle()
-            errors.extend(self._errors(state))
+            errors.extend(self._errors())
         except HoldfastError as error:
             errors.append(str(error))
         finally:
-            self._let_recover()
-        errors.extend(self._clear())
+            self._resume_recovery()
+        errors.extend(self._clean_up())
         return InjectionVerdict(self.test, self.injected, tuple(errors), state, time.monotonic() - began_s, self.missed)
 
-    def _hold_up_recovery(self) -> None:
-        """Let a node that the next orchestrator will wait for say nothing."""
-        self.other = self.cluster.client.submit(job_on_every_node(f"{self.script.job.job}-other", len(NODES)))
-        self.cluster.client.wait_for(self.other, ("running",), limit_s=LIMIT_S)
+    def _delay_recovery(self) -> None:
+        """Stop a node that the next orchestrator will wait for."""
+        self.job_on_all_nodes = self.cluster.client.submit(job_on_every_node(f"{self.scenario.job.job}-other", len(NODES)))
+        self.cluster.client.wait_for(self.job_on_all_nodes, ("running",), limit_s=LIMIT_S)
         os.kill(self.cluster.pid(NODES[0]), signal.SIGSTOP)
 
-    def _let_recover(self) -> None:
-        if self.other:
+    def _resume_recovery(self) -> None:
+        if self.job_on_all_nodes:
             os.kill(self.cluster.pid(NODES[0]), signal.SIGCONT)
 
     def _start_orchestrator(self, tests: Sequence[InjectionTest]) -> None:
@@ -125,56 +130,59 @@ class InjectionTrial:
         self.cluster.start_orchestrator("--inject", str(self.path))
 
     def _stop_orchestrator(self) -> None:
-        """End the orchestrator, or bury it."""
+        """Kill the orchestrator. If it is already dead, collect its exit code."""
         if self._is_dead():
             self.cluster.kill("orchestrator")
         else:
             self.cluster.kill_orchestrator()
 
     def _drive(self) -> None:
-        """Submit the job, where it is not there yet, and do what the script says; until the fault has struck and the script is
-        over, the orchestrator is dead, or the transition was passed by."""
+        """Submit the job, unless that was done, and follow the scenario.
+
+        Returns when the scenario is complete and the fault was injected or missed, when the orchestrator is dead, or when the job
+        has passed the transition.
+        """
         ends_s = time.monotonic() + LIMIT_S / 2
-        acted, over_s = False, math.inf
-        while time.monotonic() < min(ends_s, over_s + PASSED_S) and not self._is_dead():
+        acted, completed_s = False, math.inf
+        while time.monotonic() < min(ends_s, completed_s + PASSED_S) and not self._is_dead():
             try:
                 if not self.job:
                     self._submit()
-                story = self.cluster.client.job(self.job)
-                if not acted and self._is_time_to_act(story):
-                    self._act(story)
+                document = self.cluster.client.job(self.job)
+                if not acted and self._is_time_to_act(document):
+                    self._act(document)
                     acted = True
-                elif self._is_over(story, acted=acted):
-                    over_s = min(over_s, time.monotonic())
-                    self._note_strike()
+                elif self._is_complete(document, acted=acted):
+                    completed_s = min(completed_s, time.monotonic())
+                    self._update_injected()
                     if self.injected or self.missed:
                         return
             except (OrchestratorUnreachable, ClientError):
-                pass  # it is dying, or busy: looked at again
+                pass  # the orchestrator is dying or busy; poll again
             time.sleep(POLL_S)
 
     def _submit(self) -> None:
-        """Submit, or find what an orchestrator that died had taken without having answered."""
-        taken = [line for line in self.cluster.client.jobs(limit=20) if line["name"] == self.script.job.job]
-        self.job = int(taken[0]["id"]) if taken else self.cluster.client.submit(self.script.job)
+        """Submit the job, unless an orchestrator that died had accepted it without an answer."""
+        accepted = [line for line in self.cluster.client.jobs(limit=20) if line["name"] == self.scenario.job.job]
+        self.job = int(accepted[0]["id"]) if accepted else self.cluster.client.submit(self.scenario.job)
 
-    def _is_time_to_act(self, story: dict[str, Any]) -> bool:
-        if self.script.act == "none" or self.script.at is None:
+    def _is_time_to_act(self, document: dict[str, Any]) -> bool:
+        if self.scenario.act == "none" or self.scenario.at is None:
             return False
-        if self.script.act in ("fail", "activate", "drain") and not self._has_started(story):
+        if self.scenario.act in ("fail", "activate", "drain") and not self._has_started(document):
             return False
-        return bool(story["state"] == self.script.at)
+        return bool(document["state"] == self.scenario.at)
 
-    def _has_started(self, story: dict[str, Any]) -> bool:
-        host = {status.key: status.state for name in NODES for status in self._host(name)}
-        wanted = [replica["key"] for task in story["tasks"] for replica in task["replicas"]]
-        return bool(wanted) and all(host.get(key) in ("running", "idle", "finished") for key in wanted)
+    def _has_started(self, document: dict[str, Any]) -> bool:
+        states = {status.key: status.state for name in NODES for status in self._host_replicas(name)}
+        keys = [replica["key"] for task in document["tasks"] for replica in task["replicas"]]
+        return bool(keys) and all(states.get(key) in ("running", "idle", "finished") for key in keys)
 
-    def _act(self, story: dict[str, Any]) -> None:
-        replicas = [replica for task in story["tasks"] for replica in task["replicas"]]
-        match self.script.act:
+    def _act(self, document: dict[str, Any]) -> None:
+        replicas = [replica for task in document["tasks"] for replica in task["replicas"]]
+        match self.scenario.act:
             case "cancel":
-                threading.Timer(0.5, self._let_recover).start()  # the call is answered when the job is canceled
+                threading.Timer(0.5, self._resume_recovery).start()  # the call returns only when the job is canceled
                 self.cluster.client.cancel(self.job)
             case "fail":
                 first = min(replicas, key=lambda replica: str(replica["key"]))
@@ -184,14 +192,15 @@ class InjectionTrial:
             case "activate":
                 self.cluster.client.activate(self.job, {"work/0": [0]})
 
-    def _is_over(self, story: dict[str, Any], *, acted: bool) -> bool:
-        wants_act = self.script.act != "none" and not acted
-        return bool(story["ended"]) or (story["state"] in self.script.ends and not wants_act and self._has_started(story))
+    def _is_complete(self, document: dict[str, Any], *, acted: bool) -> bool:
+        must_act = self.scenario.act != "none" and not acted
+        return bool(document["ended"]) or (document["state"] in self.scenario.ends and not must_act and self._has_started(document))
 
     def _is_dead(self) -> bool:
         return self.cluster.exit_code("orchestrator") is not None
 
-    def _note_strike(self) -> None:
+    def _update_injected(self) -> None:
+        """Read from the orchestrator's events whether the fault was injected or missed."""
         if self._is_dead():
             self.injected = self.injected or self.test.fault == "crash-orchestrator"
             return
@@ -199,13 +208,13 @@ class InjectionTrial:
             events = self.cluster.client.events()["events"]
         except (OrchestratorUnreachable, ClientError):
             return
-        told = [event["data"] for event in events if event["data"].get("test") == self.test.name]
-        missed = [data["missed"] for data in told if "missed" in data]  # each was told before as a strike
-        self.injected = self.injected or len(told) > 2 * len(missed)
+        reports = [event["data"] for event in events if event["data"].get("test") == self.test.name]
+        missed = [data["missed"] for data in reports if "missed" in data]  # each follows a report of the injection
+        self.injected = self.injected or len(reports) > 2 * len(missed)
         self.missed = "" if self.injected or not missed else missed[-1]
 
-    def _mend(self) -> None:
-        """Start again, without faults, what a fault has killed."""
+    def _restart_killed(self) -> None:
+        """Restart the processes that the fault killed, without further faults."""
         if self._is_dead():
             self._stop_orchestrator()
             self.cluster.start_orchestrator()
@@ -216,24 +225,24 @@ class InjectionTrial:
                     self.cluster.start_node(name)
 
     def _settle(self) -> str:
-        """Wait until the job is where it should end up, doing again what was not acknowledged; the state it is in."""
-        wanted = self.script.ends | self.script.also | ({"failed", "canceled"} if self.test.fault == "raise" else frozenset())
-        story: dict[str, Any] = {"state": "unknown"}
+        """Wait until the job is in a correct state, and return it. Repeats requests that were not acknowledged."""
+        correct = self.scenario.ends | self.scenario.also | ({"failed", "canceled"} if self.test.fault == "raise" else frozenset())
+        document: dict[str, Any] = {"state": "unknown"}
 
         def settled() -> bool:
-            nonlocal story
+            nonlocal document
             if not self.job:
                 self._submit()
-            if self.script.act == "cancel" and not self._is_canceled(story):
+            if self.scenario.act == "cancel" and not self._is_canceled(document):
                 self._cancel(self.job)
-            story = self.cluster.client.job(self.job)
-            return story["state"] in wanted and (story["ended"] or self._agrees(story))
+            document = self.cluster.client.job(self.job)
+            return document["state"] in correct and (document["ended"] or self._agrees(document))
 
-        self._wait(settled, what=f"job {self.job} {' or '.join(sorted(wanted))}", shown=lambda: f"it is {story['state']}")
-        return str(story["state"])
+        self._wait(settled, what=f"job {self.job} {' or '.join(sorted(correct))}", shown=lambda: f"it is {document['state']}")
+        return str(document["state"])
 
-    def _is_canceled(self, story: dict[str, Any]) -> bool:
-        return story["state"] == "canceling" or bool(story.get("ended"))
+    def _is_canceled(self, document: dict[str, Any]) -> bool:
+        return document["state"] == "canceling" or bool(document.get("ended"))
 
     def _cancel(self, job: int) -> None:
         try:
@@ -242,56 +251,58 @@ class InjectionTrial:
             if error.status not in (409, 503):
                 raise
 
-    def _agrees(self, story: dict[str, Any]) -> bool:
-        """Whether the orchestrator believes of every replica what its PE host says of it."""
-        host = {(status.key, status.incarnation): status.state for name in NODES for status in self._host(name)}
-        for task in story["tasks"]:
+    def _agrees(self, document: dict[str, Any]) -> bool:
+        """Return whether the orchestrator and the PE hosts report the same state for every replica."""
+        states = {(s.key, s.incarnation): s.state for name in NODES for s in self._host_replicas(name)}
+        for task in document["tasks"]:
             for replica in task["replicas"]:
                 if replica["state"] == "abandoned":
                     continue
                 if replica["state"] not in ("running", "idle", "finished"):
                     return False
-                if host.get((replica["key"], replica["incarnation"]), "finished") != replica["state"]:
+                if states.get((replica["key"], replica["incarnation"]), "finished") != replica["state"]:
                     return False
         return True
 
-    def _errors(self, state: str) -> Iterator[str]:
-        mine = {key: count for key, count in (self.cluster.starts() - self.before).items() if key[0].startswith(f"{self.job}:")}
-        for (key, incarnation), count in sorted(mine.items()):
+    def _errors(self) -> Iterator[str]:
+        """Yield the needless starts of replicas and PE hosts."""
+        new_starts = self.cluster.starts() - self.starts_before
+        starts = {key: count for key, count in new_starts.items() if key[0].startswith(f"{self.job}:")}
+        for (key, incarnation), count in sorted(starts.items()):
             if count > 1:
                 yield f"replica {key} was started {count} times in incarnation {incarnation}"
         if self.test.fault in TOUCHES_PES:
             return
-        allowed = 1 + self.script.restarts
-        for key, incarnation in sorted(mine):
+        allowed = 1 + self.scenario.restarts
+        for key, incarnation in sorted(starts):
             if incarnation > allowed:
-                yield f"replica {key} was started anew (incarnation {incarnation}) without need"
-        if self._pids() != self.pids:
-            yield f"PE hosts were started anew: {self.pids} before, {self._pids()} after"
+                yield f"replica {key} was restarted (incarnation {incarnation}) without need"
+        if (pids := self._pids()) != self.pids_before:
+            yield f"PE hosts were restarted: {self.pids_before} before, {pids} after"
 
-    def _clear(self) -> Iterator[str]:
-        """Take the job away and see that nothing of it is left; leave the nodes as they were."""
+    def _clean_up(self) -> Iterator[str]:
+        """Cancel the job, wait until no replica of it remains, and restore the nodes. Yields the errors."""
         try:
-            self._wait(self._is_gone, what="nothing left of the job")
+            self._wait(self._has_no_replicas, what="no replica of the job remains")
             for node in self.cluster.client.nodes():
                 if node["state"] in ("draining", "drained"):
                     self.cluster.client.drain(node["name"], drain=False)
             self.cluster.wait_for_nodes(len(NODES))
-            self._wait(lambda: len(self._pids()) == len(NODES), what="every PE host back")
+            self._wait(lambda: len(self._pids()) == len(NODES), what="all PE hosts run")
         except HoldfastError as error:
             yield str(error)
 
-    def _is_gone(self) -> bool:
+    def _has_no_replicas(self) -> bool:
         if self._is_dead():
             self._stop_orchestrator()
             self.cluster.start_orchestrator()
-        for job in filter(None, (self.job, self.other)):
+        for job in filter(None, (self.job, self.job_on_all_nodes)):
             if not self.cluster.client.job(job)["ended"]:
                 self._cancel(job)
                 return False
         if not self.job:
             return True
-        return not any(status.key.startswith(f"{self.job}:") for name in NODES for status in self._host(name))
+        return not any(status.key.startswith(f"{self.job}:") for name in NODES for status in self._host_replicas(name))
 
     def _wait(self, condition: Callable[[], bool], *, what: str, shown: Callable[[], str] = lambda: "") -> None:
         ends_s = time.monotonic() + LIMIT_S
@@ -304,11 +315,11 @@ class InjectionTrial:
             time.sleep(POLL_S)
         raise HoldfastError(f"not within {LIMIT_S:g} s: {what}; {shown()}; {self.cluster.last_log_lines('orchestrator')}")
 
-    def _host(self, name: str) -> tuple[Any, ...]:
+    def _host_replicas(self, name: str) -> tuple[Any, ...]:
         status = WatchedFile(self.cluster.node_work(name) / STATUS, HostStatus).read()
         return () if status is None else status.replicas
 
     def _pids(self) -> dict[str, int]:
-        """The PE hosts that live."""
-        found = {name: living_host(self.cluster.node_work(name)) for name in NODES}
-        return {name: pid for name, pid in found.items() if pid is not None}
+        """Return the process ids of the PE hosts that run, by node."""
+        pids = {name: living_host(self.cluster.node_work(name)) for name in NODES}
+        return {name: pid for name, pid in pids.items() if pid is not None}

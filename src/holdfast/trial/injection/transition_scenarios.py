@@ -1,7 +1,7 @@
-"""How to bring a job to every transition of the machines that ship: what to submit, what to hold up, and what to do meanwhile.
+"""Scenarios that lead a job to each transition of the built-in state machines.
 
-A script is found for a state and a transition, whatever fault is to strike there. Holding a job in a state is itself an injected
-fault: a delay among the actions of the transition that enters it.
+A scenario says which job to submit, in which state to hold it, and what to do then. It depends on the state and the transition, not
+on the fault under test. A job is held in a state by another injected fault: a delay in the transition that enters the state.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ENTERED_BY = {
     "running": ("dispatching", "started"),
     "canceling": ("running", "cancel"),
 }
-"""The transition by which a job first comes into a state, on its way to running and, when canceled, from there."""
+"""For each state, the state and the transition from which a job first enters it."""
 
-STRAIGHT = {"parse", "parsed", "mapped", "optim", "instantiated", "started", "peStatusUpdate"}
+UNDISTURBED = {"parse", "parsed", "mapped", "optim", "instantiated", "started", "peStatusUpdate"}
 
 
 class NoScenario(HoldfastError):
@@ -35,11 +35,14 @@ class NoScenario(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A way to a transition. `helpers` are faults that hold the job up or push it; `act` is done once the job is held in state `at`
-    (or, without a helper, has come there); it ends in one of `ends`. `stages` are faults of orchestrators before the one that is
-    to be struck. `restarts` is how many incarnations beyond the first the script itself asks for. `also` are ends that are right
-    after a crash: what had gone wrong and was not yet written is not known to the next orchestrator. `while_recovering`: the
-    job must be submitted while the orchestrator still waits for a node."""
+    """How to lead a job to a transition.
+
+    `ends`: the states in which the job may end. `helpers`: faults that delay the job or make it fail. `act`: what to do when the
+    job is in state `at`. `stages`: faults that crash earlier orchestrators, one per orchestrator, before the one under test starts.
+    `restarts`: how many additional incarnations the scenario causes. `also`: further end states that are correct after a crash,
+    because the next orchestrator does not know of an error that was not yet stored. `while_recovering`: submit the job while the
+    orchestrator still waits for a node.
+    """
 
     job: Job
     ends: frozenset[str]
@@ -53,67 +56,67 @@ class Scenario:
 
 
 def scenario_for(machine: str, state: str, transition: str, *, name: str, hold_s: float) -> Scenario:
-    """The way to a transition. Raises NoScenario where none is known: a machine of one's own needs scripts of its own."""
-    base = _Base(machine, name, hold_s)
+    """Return the scenario for a transition. Raises NoScenario for transitions that only a user's own state machine has."""
+    scenarios = _Scenarios(machine, name, hold_s)
     if transition == "recover":
-        return base.recovered(state)
+        return scenarios.recovered(state)
     if state == "canceling":
-        return base.canceling(transition)
+        return scenarios.canceling(transition)
     if (state, transition) == ("running", "peStatusUpdate"):
-        return base.disturbed(state, "restart")  # a job that runs undisturbed hears nothing new
-    if transition in STRAIGHT:
-        return base.straight()
+        return scenarios.disturbed(state, "restart")  # an undisturbed running job gets no status updates
+    if transition in UNDISTURBED:
+        return scenarios.undisturbed()
     if transition == "cancel":
-        return base.canceled(state)
+        return scenarios.canceled(state)
     if transition == "error":
-        return base.broken(state)
+        return scenarios.broken(state)
     if transition == "finished":
-        return base.finished(state)
+        return scenarios.finished(state)
     if transition in ("restart", "gaveUp", "move", "activate"):
-        return base.disturbed(state, transition)
+        return scenarios.disturbed(state, transition)
     raise NoScenario(f"no scenario leads to transition '{transition}' of state '{state}' of machine '{machine}'")
 
 
 @dataclass(frozen=True, slots=True)
-class _Base:
+class _Scenarios:
     machine: str
     name: str
     hold_s: float
 
-    def straight(self) -> Scenario:
+    def undisturbed(self) -> Scenario:
         return Scenario(self.job(), frozenset({"running"}))
 
     def canceled(self, state: str) -> Scenario:
         if state == "submitted":
             return Scenario(self.job(), frozenset({"canceled"}), at="submitted", act="cancel", while_recovering=True)
-        held = () if state == "running" else (self.hold(*ENTERED_BY[state]),)
-        return Scenario(self.job(), frozenset({"canceled"}), held, at=state, act="cancel")
+        helpers = () if state == "running" else (self.hold(*ENTERED_BY[state]),)
+        return Scenario(self.job(), frozenset({"canceled"}), helpers, at=state, act="cancel")
 
     def broken(self, state: str) -> Scenario:
         if state == "submitted":
-            pushed = self.test("submitted", "parse", "raise", moment="before")
+            failure = self.test("submitted", "parse", "raise", moment="before")
         else:
-            pushed = self.test(*ENTERED_BY[state], "raise")
-        return Scenario(self.job(), frozenset({"failed"}), (pushed,), also=frozenset({"running"}))
+            failure = self.test(*ENTERED_BY[state], "raise")
+        return Scenario(self.job(), frozenset({"failed"}), (failure,), also=frozenset({"running"}))
 
     def finished(self, state: str) -> Scenario:
-        held = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
-        return Scenario(self.job(lives_s=0.3), frozenset({"completed"}), held)
+        helpers = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
+        return Scenario(self.job(lives_s=0.3), frozenset({"completed"}), helpers)
 
     def disturbed(self, state: str, transition: str) -> Scenario:
-        held = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
+        helpers = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
         act: dict[str, Act] = {"restart": "fail", "gaveUp": "fail", "move": "drain", "activate": "activate"}
         policy: dict[str, Any] = {"give_up_after": 1} if transition == "gaveUp" else {"restart": "here", "backoff_s": 0.1}
         restarts = 1 if transition in ("restart", "move") else 0
-        return Scenario(self.job(policy=policy), frozenset({"running"}), held, at=state, act=act[transition], restarts=restarts)
+        return Scenario(self.job(policy=policy), frozenset({"running"}), helpers, at=state, act=act[transition], restarts=restarts)
 
     def canceling(self, transition: str) -> Scenario:
         if transition == "failed":
             policy = {"give_up_after": 1, "then": "cancel"}
             return Scenario(self.job(policy=policy), frozenset({"failed"}), at="running", act="fail")
         if transition == "error":
-            pushed = self.test("running", "cancel", "raise")
-            return Scenario(self.job(), frozenset({"failed", "canceled"}), (pushed,), at="running", act="cancel")
+            failure = self.test("running", "cancel", "raise")
+            return Scenario(self.job(), frozenset({"failed", "canceled"}), (failure,), at="running", act="cancel")
         return Scenario(self.job(), frozenset({"canceled"}), at="running", act="cancel")
 
     def recovered(self, state: str) -> Scenario:
@@ -141,7 +144,7 @@ class _Base:
         )
 
     def job(self, *, lives_s: float | None = None, policy: dict[str, Any] | None = None) -> Job:
-        """Three PEs, the second with two replicas."""
+        """Return a job of three PEs; the second has two replicas."""
         lives = {} if lives_s is None else {"lives_s": lives_s}
         return Job.model_validate(
             {
@@ -159,5 +162,5 @@ class _Base:
 
 
 def job_on_every_node(name: str, nodes: int) -> Job:
-    """A job with a replica on each of so many nodes: an orchestrator that starts anew waits for all of them."""
+    """Return a job with one replica on each node, so that a restarted orchestrator waits for all nodes."""
     return Job.model_validate({"job": name, "host_kind": "light", "pes": {"everywhere": {"replicas": nodes}}})
