@@ -110,15 +110,19 @@ class EpochLog:
         return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
 
     def trimmed_until(self, stream: str, task: int) -> int | None:
-        """Return the last epoch that was trimmed, or None if none was."""
+        """Return the last epoch that was trimmed or may be trimmed at any moment; None if there is none."""
         content = self._store.read(_trimmed_name(stream, task))
         return int(content) if content is not None else None
 
-    def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
-        """Remove the records of the epochs past `after` up to and including `until`. Return the row files that they named."""
+    def announce_trim(self, stream: str, task: int, *, until: int) -> None:
+        """Note that epochs up to and including `until` may be removed from now on: no job may join there, no record be offered."""
         trimmed = self.trimmed_until(stream, task)
         if trimmed is None or until > trimmed:
-            self._store.replace(_trimmed_name(stream, task), str(until).encode())  # first, because an offer reads it last
+            self._store.replace(_trimmed_name(stream, task), str(until).encode())
+
+    def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
+        """Remove the records of the epochs past `after` up to and including `until`. Return the row files that they named."""
+        self.announce_trim(stream, task, until=until)  # first, because an offer reads it last
         files: list[str] = []
         for epoch in range(after + 1, until + 1):
             for kind in ("final", "first"):

@@ -43,8 +43,8 @@ def reader_name(job: str, task: Task) -> str:
 def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timeline | None:
     """Return the job's timeline, derived from those of the jobs it reads; None until all of them have started.
 
-    Before it is agreed on, each reader saves its position, so that nothing is trimmed that the job needs. Raises HoldfastError if
-    the epochs of the jobs do not coincide.
+    Before it is agreed on, each reader saves its position, so that nothing is trimmed that the job needs (see LogTrimmer.trim).
+    Raises HoldfastError if the epochs of the jobs do not coincide.
     """
     agreed = read_timeline(own)
     if agreed is not None:
@@ -52,16 +52,12 @@ def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timel
     timelines = [timeline for timeline in (read_timeline(shared.store) for shared in inputs) if timeline is not None]
     if len(timelines) < len(inputs):
         return None
-    first = max(timeline.first for timeline in timelines)
-    while True:
-        for shared in inputs:
-            name, stream = reader_name(job, shared.task), shared.reading.stream
-            for number in shared.reading.tasks:
-                save_reader_position(shared.store, name, stream=stream, task=number, epoch=first - 1)
-        available = max((_oldest_available_epoch(shared) for shared in inputs), default=first)
-        if available <= first:
-            break
-        first = available  # earlier epochs were trimmed before the positions were saved
+    for shared, timeline in zip(inputs, timelines, strict=True):
+        name, stream = reader_name(job, shared.task), shared.reading.stream
+        for number in shared.reading.tasks:
+            save_reader_position(shared.store, name, stream=stream, task=number, epoch=timeline.first - 1)
+    # The positions stay at the start until the readers have checkpoints: another node of this job may agree on an earlier epoch.
+    first = max(_oldest_available_epoch(shared, timeline) for shared, timeline in zip(inputs, timelines, strict=True))
     _require_same_epochs(job, timelines, first)
     clock = timelines[0]
     ends = [timeline.last for timeline in timelines if timeline.last is not None]
@@ -69,10 +65,8 @@ def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timel
     return agree_on_timeline(own, Timeline(first, min(ends, default=None), clock.epoch_s, opened_s=opened_s, speed=clock.speed))
 
 
-def _oldest_available_epoch(shared: SharedInput) -> int:
+def _oldest_available_epoch(shared: SharedInput, timeline: Timeline) -> int:
     log = EpochLog(shared.store)
-    timeline = read_timeline(shared.store)
-    assert timeline is not None
     trimmed = [log.trimmed_until(shared.reading.stream, number) for number in shared.reading.tasks]
     return max([timeline.first, *(epoch + 1 for epoch in trimmed if epoch is not None)])
 

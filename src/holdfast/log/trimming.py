@@ -45,12 +45,16 @@ class LogTrimmer:
             self.trim(stream, task)
 
     def trim(self, stream: str, task: int) -> None:
-        """Remove all epochs of a task's stream that no task, reader or agent needs any more."""
+        """Remove all epochs of a task's stream that no task, reader or agent needs any more.
+
+        A job that joins saves its position and then reads up to where the stream is trimmed. Trimming does the reverse: it
+        announces how far it goes and then reads the positions again. So either the job starts past the announced epochs, or its
+        position is found here and its epochs stay.
+        """
         until = self._checkpoints.epoch_reached_by_all(self._remaining_users(stream, task))
-        reader_epochs = [int(self._store.read(name) or b"-1") for name in self._store.names(_reader_folder(stream, task))]
         if until is None:
             return
-        until = min([until, *reader_epochs]) - (EPOCHS_KEPT_FOR_AGENTS if stream in self._watched else 0)
+        until = min([until, *self._reader_epochs(stream, task)]) - (EPOCHS_KEPT_FOR_AGENTS if stream in self._watched else 0)
         after = self._trimmed_until.get((stream, task))
         if after is None:
             oldest = self._log.oldest_epoch(stream, task)
@@ -58,10 +62,17 @@ class LogTrimmer:
                 return
             after = oldest - 1
         if until > after:
+            self._log.announce_trim(stream, task, until=until)
+            until = min([until, *self._reader_epochs(stream, task)])
+        if until > after:
             if self.remaining_tasks is not None:
                 self._store.create(TRIMMED_FOR, json.dumps(sorted(self.remaining_tasks)).encode())
             self._store.remove(self._log.trim(stream, task, after=after, until=until))
             self._trimmed_until[stream, task] = until
+
+    def _reader_epochs(self, stream: str, task: int) -> list[int]:
+        """Return the epochs up to which readers in other jobs have read a stream."""
+        return [int(self._store.read(name) or b"-1") for name in self._store.names(_reader_folder(stream, task))]
 
     def _remaining_users(self, stream: str, task: int) -> list[str]:
         """Return the tasks that produce or read a stream and still run."""

@@ -84,3 +84,80 @@ def test_positions_of_living_readers_stay(tmp_path):
     join_timelines(store(tmp_path, "own"), "alarms", [SharedInput(READER, READER.reads[0], market)])
     remove_ended_readers(market, {"alarms"})
     assert list(market.names("readers/"))
+
+
+class InterruptedStore(Store):
+    """A store that runs `interrupt` once, before its operation number `at`."""
+
+    def __init__(self, root, at, interrupt):
+        super().__init__(root)
+        self._at, self._interrupt, self._operations = at, interrupt, 0
+
+    def _count(self):
+        self._operations += 1
+        if self._operations == self._at:
+            self._interrupt()
+
+    def create(self, name, content):
+        self._count()
+        return super().create(name, content)
+
+    def replace(self, name, content):
+        self._count()
+        super().replace(name, content)
+
+    def read(self, name):
+        self._count()
+        return super().read(name)
+
+    def remove(self, names):
+        self._count()
+        super().remove(names)
+
+    def names(self, prefix):
+        self._count()
+        return iter(list(super().names(prefix)))
+
+
+def join(market, own):
+    return join_timelines(own, "alarms", [SharedInput(READER, READER.reads[0], market)])
+
+
+def trim_up_to(market, epoch):
+    checkpoints = Checkpoints(market)
+    checkpoints.save(PRODUCER.name, Position(epoch))
+    LogTrimmer(market, [PRODUCER], checkpoints).trim("vwap", 0)
+
+
+def require_all_epochs(market, first):
+    log = EpochLog(market)
+    assert [epoch for epoch in range(first, 20) if log.first("vwap", 0, epoch=epoch) is None] == []
+
+
+@pytest.mark.parametrize("at", range(1, 30))
+def test_job_that_joins_while_the_log_is_trimmed_finds_its_first_epoch(tmp_path, at):
+    market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
+    interrupted = InterruptedStore(str(tmp_path / "market"), at, lambda: join(market, own))
+    trim_up_to(interrupted, 15)
+    require_all_epochs(market, join(market, own).first)
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_log_trimmed_while_a_job_joins_has_the_first_epoch_of_the_job(tmp_path, at):
+    market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
+    trim_up_to(market, 12)
+    interrupted = InterruptedStore(str(tmp_path / "market"), at, lambda: trim_up_to(market, 15))
+    require_all_epochs(market, join(interrupted, own).first)
+
+
+@pytest.mark.parametrize("join_at", range(1, 8))
+@pytest.mark.parametrize("trim_at", range(6, 14))
+def test_two_nodes_that_find_different_first_epochs_keep_the_agreed_one(tmp_path, join_at, trim_at):
+    market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
+
+    def trim_while_another_node_joins():
+        trim_up_to(InterruptedStore(str(tmp_path / "market"), trim_at, lambda: join(market, own)), 15)
+
+    timeline = join(InterruptedStore(str(tmp_path / "market"), join_at, trim_while_another_node_joins), own)
+    trim_up_to(market, 18)
+    require_all_epochs(market, timeline.first)
