@@ -2,7 +2,7 @@
 
 Read `epoch_log.py` first. `store.py` holds the objects under the log, `record.py` defines a record and its quality, and
 `row_files.py` stores the rows. `trimming.py` removes what no consumer needs any more. `checkpoints.py` stores positions, and
-`timeline.py` the times of epochs.
+`timeline.py` the times of epochs. `log_owner.py` checks that a job may continue an existing log.
 """
 
 from holdfast.log.epoch_log import Divergence, EpochLog, OfferResult

@@ -2,7 +2,7 @@
 
 A PE host holds a lock on `host.lock` while it lives: it inherits the locked file from the controller that starts it. A controller
 that was killed, even between starting a PE host and noting its process number, can therefore tell a living PE host from a dead one.
-It never starts a second one, and reused process numbers do not mislead it.
+It never starts a second one, and reused process numbers do not mislead it. `controller.py` decides what to do about a dead one.
 """
 
 from __future__ import annotations

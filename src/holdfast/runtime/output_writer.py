@@ -1,7 +1,9 @@
-"""Writes a replica's output to the log. The record committed first counts: the primary's, or an active secondary's if it is late.
+"""Writes a replica's output to the log. The record committed first counts: usually the primary's, or an active secondary's if the
+primary is late.
 
-The primary and eager secondaries write at once. A quiet secondary waits for another replica's record before it writes its own.
-The rows are written first; the record makes them visible.
+The orchestrator gives each replica a rank, and rank 0 is the primary (`PeReplica.set_rank`). The primary and eager secondaries
+write at once. A quiet secondary waits for another replica's record before it writes its own. The rows are written first; the
+record makes them visible.
 """
 
 import time

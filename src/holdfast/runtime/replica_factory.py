@@ -21,7 +21,7 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.ownership import claim_log, require_inputs_of_all_tasks
+from holdfast.log.log_owner import claim_log, require_inputs_of_all_tasks
 from holdfast.log.readiness import all_ready, awaited_names, mark_ready
 from holdfast.log.shared_streams import SharedInput, join_timelines, reader_name, resolve_log_locations
 from holdfast.log.timeline import Timeline, read_timeline

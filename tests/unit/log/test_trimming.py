@@ -6,7 +6,7 @@ from holdfast.documents.job import Job, Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.ownership import require_inputs_of_all_tasks
+from holdfast.log.log_owner import require_inputs_of_all_tasks
 from holdfast.log.position import Position
 from holdfast.log.shared_streams import SharedInput, join_timelines
 from holdfast.log.timeline import Timeline, agree_on_timeline

@@ -1,4 +1,4 @@
-"""State machines for people: a diagram and a table, generated from the machine's document."""
+"""Describe state machines in docs/machines.md: a diagram and a table, generated from the machine's document."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from holdfast.control.jobs.machine_document import Action, Machine
 
 HEAD = """# The state machines
 
-A document describes the lifecycle of a job. These are the ones that ship, in `src/holdfast/control/jobs/machines`. A job's `type`
-names its machine; `holdfast serve --machine FILE` adds one. States with a bold edge are written to the database when a job first
-enters them, before the transition's actions run. `python scripts/write_generated_docs.py` writes this page, and a test keeps it
-current.
+A state machine is a document that defines the lifecycle of a job. The machines on this page ship with holdfast, in
+`src/holdfast/control/jobs/machines`. A job's `type` names its machine; `holdfast serve --machine FILE` adds one. States with a bold
+edge are written to the database when a job first enters them, before the transition's actions run. The script
+`scripts/write_generated_docs.py` writes this page, and a test keeps it current.
 """
 
 

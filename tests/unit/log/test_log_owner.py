@@ -6,7 +6,7 @@ from obstore.store import MemoryStore
 from holdfast.documents.job import Contract, Feed, Job, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.ownership import claim_log
+from holdfast.log.log_owner import claim_log
 
 TASKS = (Task(pe="s", kind="source", makes=("s",)), Task(pe="f", makes=("f",)), Task(pe="out", kind="sink"))
 
