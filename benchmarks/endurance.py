@@ -1,11 +1,11 @@
-"""An hour of a stream, compressed: memory, open files, threads and the log must stay as they are.
+"""An hour of a stream, replayed faster: memory, open files, threads and the log must not grow.
 
     python benchmarks/endurance.py [--epochs 3600] [--speed 10] [--json]
 
-Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second, 100 tuples each, replayed --speed
-times faster. There are 200 tickers; with thousands, what the application itself remembers of them grows all hour long. What the PE
-hosts, the orchestrator and the nodes' controllers hold and what lies in the log is read twice a second; the last quarter of the run
-is compared with the second one (the first warms up).
+Bargain Discovery runs on two nodes with one PE per operator: an hour of epochs of one second with 100 tuples each, replayed --speed
+times faster. There are only 200 tickers, because the application's own state grows during the whole hour with thousands. Twice a
+second the benchmark reads the resources of the PE hosts, the orchestrator and the node controllers, and the size of the log. It
+compares the last quarter of the run with the second quarter. The first is the warm-up.
 """
 
 import argparse
@@ -42,12 +42,12 @@ def main() -> None:
         folder = Path(name)
         trace = folder / "market.parquet"
         write_market(trace, events=ROWS * options.epochs, seed=1, rate=float(ROWS), peak=1.5 * ROWS, tickers=TICKERS)
-        held, seconds = endure(trace, folder / "run", speed=options.speed)
-    early = {what: fmean(values[len(values) // 4 : len(values) // 2]) for what, values in held.items()}
-    late = {what: fmean(values[-(len(values) // 4) :]) for what, values in held.items()}
-    ratios = {what: late[what] / early[what] for what in held}
+        readings, seconds = endure(trace, folder / "run", speed=options.speed)
+    early = {what: fmean(values[len(values) // 4 : len(values) // 2]) for what, values in readings.items()}
+    late = {what: fmean(values[-(len(values) // 4) :]) for what, values in readings.items()}
+    ratios = {what: late[what] / early[what] for what in readings}
     document = {
-        "claim": f"over {options.epochs} epochs in {seconds:.0f} s nothing that is held grows: last quarter against second quarter",
+        "claim": f"over {options.epochs} epochs in {seconds:.0f} s no resource grows: last quarter against second quarter",
         "ours": late,
         "theirs": early,
         "ratio": ratios,
@@ -57,13 +57,13 @@ def main() -> None:
     if options.json:
         print(json.dumps(document, indent=2))
         return
-    for what in held:
+    for what in readings:
         print(f"{what:30} {early[what]:12,.1f} then {late[what]:12,.1f}: {ratios[what]:.2f} (bound {BOUND:g})")
     print("holds" if document["holds"] else "does not hold")
 
 
 def endure(trace: Path, work: Path, *, speed: float) -> tuple[dict[str, list[float]], float]:
-    """Run the trace, and return all readings of what is held, with the seconds that it took."""
+    """Run the trace. Returns all readings of each resource, and the duration of the run in seconds."""
     job = Job(
         job="endurance",
         type="finite",
@@ -73,27 +73,28 @@ def endure(trace: Path, work: Path, *, speed: float) -> tuple[dict[str, list[flo
         out=str(work / "out"),
         contract=Contract(checkpoint_epochs=30),
     )
-    held: dict[str, list[float]] = {}
+    readings: dict[str, list[float]] = {}
     with LocalCluster(work, nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster, show=reader(held, cluster, work / "log"))
-    if ran.state != "completed":
-        raise SystemExit(f"the run ended as {ran.state}: {ran.reason}")
-    return held, ran.seconds
+        result = run_job(job, layout_of(job), cluster, show=reader(readings, cluster, work / "log"))
+    if result.state != "completed":
+        raise SystemExit(f"the run ended as {result.state}: {result.reason}")
+    return readings, result.seconds
 
 
 def reader(
-    held: dict[str, list[float]], cluster: LocalCluster, log: Path
+    readings: dict[str, list[float]], cluster: LocalCluster, log: Path
 ) -> Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]:
-    """Keeps a reading every half second, and says every half minute how far it is."""
-    last, said = [0.0], [0.0]
+    """Return a function that adds a reading every half second and prints the progress every half minute."""
+    read_s = printed_s = 0.0
 
-    def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
-        if timeline is None or time.monotonic() - last[0] < 0.5:
+    def show(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+        nonlocal read_s, printed_s
+        if timeline is None or time.monotonic() - read_s < 0.5:
             return
-        last[0] = time.monotonic()
+        read_s = time.monotonic()
         hosts = [node["host_status"] for node in nodes if node["host_status"]]
-        files = [found for found in log.rglob("*") if found.is_file()]
+        files = [path for path in log.rglob("*") if path.is_file()]
         now = {
             "memory of hosts (MiB)": sum(host["memory_bytes"] for host in hosts) / 2**20,
             "open files of hosts": sum(host["files"] for host in hosts),
@@ -101,13 +102,13 @@ def reader(
             **of_processes("orchestrator", [cluster.pid("orchestrator")]),
             **of_processes("controllers", [cluster.pid(name) for name in cluster.names]),
             "files in the log": len(files),
-            "log (MiB)": sum(_size(found) for found in files) / 2**20,
+            "log (MiB)": sum(_size(path) for path in files) / 2**20,
         }
         for what, value in now.items():
-            held.setdefault(what, []).append(value)
-        if time.monotonic() - said[0] > 30:
-            said[0] = time.monotonic()
-            statuses = [replica["status"] or {} for task in story["tasks"] for replica in task["replicas"]]
+            readings.setdefault(what, []).append(value)
+        if time.monotonic() - printed_s > 30:
+            printed_s = time.monotonic()
+            statuses = [replica["status"] or {} for task in document["tasks"] for replica in task["replicas"]]
             clean = [status["clean"] for status in statuses if status.get("clean") is not None]
             at = f"epochs {min(clean)} to {max(clean)}" if clean else "starting"
             print(f"{at}: {', '.join(f'{what} {value:,.1f}' for what, value in now.items())}", file=sys.stderr)
@@ -116,12 +117,12 @@ def reader(
 
 
 def of_processes(whose: str, pids: Sequence[int]) -> dict[str, float]:
-    """What processes hold, without those that they have started."""
-    found = [psutil.Process(pid) for pid in pids]
+    """Return the memory, open files and threads of processes, without their children."""
+    processes = [psutil.Process(pid) for pid in pids]
     return {
-        f"memory of {whose} (MiB)": sum(process.memory_info().rss for process in found) / 2**20,
-        f"open files of {whose}": sum(process.num_fds() for process in found),
-        f"threads of {whose}": sum(process.num_threads() for process in found),
+        f"memory of {whose} (MiB)": sum(process.memory_info().rss for process in processes) / 2**20,
+        f"open files of {whose}": sum(process.num_fds() for process in processes),
+        f"threads of {whose}": sum(process.num_threads() for process in processes),
     }
 
 

@@ -1,12 +1,12 @@
-"""Bargain Discovery as plain Structured Streaming, as a user would write it without holdfast: what our runtime is held against.
+"""Bargain Discovery in plain Structured Streaming, as a user would write it without holdfast. Benchmarks compare with it.
 
     python benchmarks/plain_streaming.py --input DIR --work DIR [--queries one|many]
 
-Reads Parquet files as they appear in --input, one per epoch, and appends to WORK/outputs.jsonl when which seqs have left. `one`
-is one query; `many` has a query per operator, handed on through files. What an operator must remember (the last trades of a
-ticker, its newest average) is a small table that foreachBatch reads and replaces: with 400 tickers in a batch, Spark's stateful
-Python operators, which are called once per ticker, take longer than the batch lasts. Killed and started again with the same
---work it goes on from its checkpoints.
+It reads the Parquet files that appear in --input, one per epoch, and appends the time and the seqs of each output batch to
+WORK/outputs.jsonl. `one` is one query. `many` has a query per operator, and the queries pass rows on in files. State (the last
+trades and the newest average of each ticker) is a small table that foreachBatch reads and replaces. Spark's stateful Python
+operators are called once per ticker, and with 400 tickers they take longer than the batch lasts. A process that restarts with the
+same --work continues from its checkpoints.
 """
 
 import argparse
@@ -49,11 +49,11 @@ def one_query(spark: SparkSession, source: Path, work: Path) -> None:
         recent = trades.before(batch).unionByName(events.where("kind = 'trade'").select("seq", "ticker", "price", "volume"))
         quotes = events.where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size")
         first = events.agg(F.min("seq")).head()[0]
-        found = averages_of(totals_of(recent)).where(F.col("seq") >= first).persist()
-        leave(work, batch, gains_of(averages.before(batch).unionByName(found), quotes))
+        newest = averages_of(totals_of(recent)).where(F.col("seq") >= first).persist()
+        write_output(work, batch, gains_of(averages.before(batch).unionByName(newest), quotes))
         trades.after(batch, last_of(recent, 4))
-        averages.after(batch, last_of(averages.before(batch).unionByName(found), 1))
-        found.unpersist()
+        averages.after(batch, last_of(averages.before(batch).unionByName(newest), 1))
+        newest.unpersist()
         events.unpersist()
 
     events = spark.readStream.schema(SCHEMA).parquet(str(source))
@@ -66,16 +66,16 @@ def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         return spark.readStream.schema(schema).parquet(str(folder))
 
-    def hand_on(frame: DataFrame, name: str) -> None:
+    def pass_on(frame: DataFrame, name: str) -> None:
         folder = str(work / "streams" / name)
         checkpoint = str(work / "checkpoints" / name)
         frame.writeStream.option("checkpointLocation", checkpoint).queryName(name).format("parquet").option("path", folder).start()
 
     events = spark.readStream.schema(SCHEMA).parquet(str(source))
     both = "seq long, ticker string, kind string, price double, volume long, ask_price double, ask_size long"
-    hand_on(events.select("seq", "ticker", "kind", "price", "volume", "ask_price", "ask_size"), "trade_quote")
-    hand_on(stream("trade_quote", both).where("kind = 'trade'").select("seq", "ticker", "price", "volume"), "trade_filter")
-    hand_on(stream("trade_quote", both).where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size"), "quote_filter")
+    pass_on(events.select("seq", "ticker", "kind", "price", "volume", "ask_price", "ask_size"), "trade_quote")
+    pass_on(stream("trade_quote", both).where("kind = 'trade'").select("seq", "ticker", "price", "volume"), "trade_filter")
+    pass_on(stream("trade_quote", both).where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size"), "quote_filter")
     trades, averages = State(spark, work / "state" / "trades", TRADES), State(spark, work / "state" / "averages", AVERAGES)
 
     def aggregate(batch: DataFrame, number: int) -> None:
@@ -91,12 +91,12 @@ def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
     start(stream("trade_filter", TRADES), work, "aggregator", aggregate)
     folder = work / "streams" / "aggregator"
     folder.mkdir(parents=True, exist_ok=True)
-    hand_on(averages_of(spark.readStream.schema(TOTALS).parquet(str(folder / "batch=*"))), "vwap")
+    pass_on(averages_of(spark.readStream.schema(TOTALS).parquet(str(folder / "batch=*"))), "vwap")
 
     def compare(batch: DataFrame, number: int) -> None:
         batch.persist()
         newer = averages.before(number).unionByName(batch.where("vwap is not null").select("seq", "ticker", "vwap"))
-        leave(work, number, gains_of(newer, batch.where("vwap is null").select("seq", "ticker", "ask_price", "ask_size")))
+        write_output(work, number, gains_of(newer, batch.where("vwap is null").select("seq", "ticker", "ask_price", "ask_size")))
         averages.after(number, last_of(newer, 1))
         batch.unpersist()
 
@@ -107,7 +107,7 @@ def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
 
 
 class State:
-    """A small table that every batch replaces: that of the batch before is kept, so that a batch can be run again."""
+    """A small table that each batch replaces. The table of the previous batch stays, so that Spark can repeat a batch."""
 
     def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
         self.spark, self.folder, self.schema = spark, folder, schema
@@ -128,8 +128,8 @@ def start(frame: DataFrame, work: Path, name: str, deliver: Callable[[DataFrame,
     writer.foreachBatch(deliver).start()
 
 
-def leave(work: Path, batch: int, found: DataFrame) -> None:
-    seqs = [row[0] for row in found.select("seq").collect()]
+def write_output(work: Path, batch: int, bargains: DataFrame) -> None:
+    seqs = [row[0] for row in bargains.select("seq").collect()]
     with (work / "outputs.jsonl").open("a") as file:
         file.write(json.dumps({"at_s": time.time(), "batch": batch, "seqs": seqs}) + "\n")
 

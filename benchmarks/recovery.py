@@ -2,14 +2,14 @@
 
     python benchmarks/recovery.py [--backlog 30] [--json]
 
-Bargain Discovery as one PE (theirs: as one query), 1,000 tuples a second. Both are killed with SIGKILL when they run smoothly;
-nothing is done for --backlog seconds; then recovery begins. Ours: the orchestrator notices the lost node (its patience is set
-to the backlog), a standby node restores the checkpoint and runs the backlog as one Spark job. Theirs: the process is started
-again. The time is from the beginning of recovery until the output is current again. A third run has an active replica: its
-longest silence is the gap.
+Bargain Discovery runs as one PE (plain Spark: as one query) with 1,000 tuples per second. Both are killed with SIGKILL when they
+run smoothly, and recovery begins --backlog seconds later. With holdfast, the orchestrator counts the node as lost after that time,
+a standby node restores the checkpoint and processes the backlog as one Spark job. Plain Spark is restarted. The measured time
+begins with the recovery and ends when the output is current again. In a third run the PE has an active replica; its longest silence
+is the gap.
 
-Detection is told apart, and is in neither time. Ours is how long after the kill the node was taken for lost in the third run, whose
-patience is that of `holdfast run`. Theirs is 0, which is assumed: something beside it notices at once that the process is dead.
+The time to detect the failure is reported separately and is in neither result. For holdfast it is the time from the kill until the
+node counts as lost in the third run, which uses the limit of `holdfast run`. For plain Spark it is assumed to be 0.
 """
 
 import argparse
@@ -71,6 +71,7 @@ def main() -> None:
 
 
 def plain(trace: Path, work: Path, *, backlog: int, epochs: int) -> dict[str, float]:
+    """Kill and restart plain Structured Streaming, and return how long it takes until its output is current."""
     rival = Rival(work / "input", work, queries="one")
     feeder = Feeder(trace, rival.source, rows=ROWS, epochs=epochs)
     rival.start()
@@ -79,26 +80,26 @@ def plain(trace: Path, work: Path, *, backlog: int, epochs: int) -> dict[str, fl
     time.sleep(SMOOTH_S)
     rival.kill()
     time.sleep(backlog)
-    begun, before = time.time(), len(rival.outputs())
+    began_s, outputs_before = time.time(), len(rival.outputs())
     rival.start()
-    first = current = 0.0
-    while not current and time.time() < begun + 300:
+    first_s = current_s = 0.0
+    while not current_s and time.time() < began_s + 300:
         outputs = rival.outputs()
-        if not first and len(outputs) > before:
-            first = float(str(outputs[before]["at_s"]))
-        left = rival.left_by(feeder.closed, ROWS)
-        newest = max(left, default=-1)
-        if first and newest >= 0 and left[newest] - feeder.closed[newest][0] < 3.0 and left[newest] > begun:
-            current = left[newest]
+        if not first_s and len(outputs) > outputs_before:
+            first_s = float(str(outputs[outputs_before]["at_s"]))
+        output_s = rival.output_times(feeder.closed, ROWS)
+        newest = max(output_s, default=-1)
+        if first_s and newest >= 0 and output_s[newest] - feeder.closed[newest][0] < 3.0 and output_s[newest] > began_s:
+            current_s = output_s[newest]
         time.sleep(0.2)
     rival.kill()
-    return {"restart_s": first - begun, "catch_up_s": current - first, "until_current_s": current - begun}
+    return {"restart_s": first_s - began_s, "catch_up_s": current_s - first_s, "until_current_s": current_s - began_s}
 
 
 def run(
     trace: Path, app: Path, work: Path, *, contract: Contract, lost_after_s: float, replicas: dict[str, int]
 ) -> tuple[JobRun, float]:
-    """Run the trace with the primary's node killed on the way; the moment of the kill beside."""
+    """Run the trace and kill the node of the primary on the way. Returns the run and the time of the kill."""
     job = Job(
         job="recovery",
         type="finite",
@@ -112,48 +113,50 @@ def run(
     cluster = LocalCluster(work, nodes=2, lost_after_s=lost_after_s)
     try:
         cluster.start()
-        victim = Victim(cluster)
-        ran = run_job(job, layout_of(job), cluster, schedule=Schedule(), show=victim.show)
+        killer = NodeKiller(cluster)
+        result = run_job(job, layout_of(job), cluster, schedule=Schedule(), show=killer.show)
     finally:
         cluster.close()
-    return ran, victim.at_s
+    return result, killer.killed_s
 
 
-class Victim:
+class NodeKiller:
     """Kills the node of the PE's primary once the job has run smoothly for a while."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self.cluster, self.done, self.at_s = cluster, False, 0.0
+        self.cluster, self.killed_s = cluster, 0.0
 
-    def show(self, story, nodes, timeline) -> None:  # type: ignore[no-untyped-def]  # as run_job calls it
-        if self.done or timeline is None or time.time() < timeline.opened_s + SMOOTH_S:
+    def show(self, document, nodes, timeline) -> None:  # type: ignore[no-untyped-def]  # as run_job calls it
+        if self.killed_s or timeline is None or time.time() < timeline.opened_s + SMOOTH_S:
             return
-        primary = next(r for task in story["tasks"] if task["task"] == "all/0" for r in task["replicas"] if r["rank"] == 0)
-        self.done, self.at_s = True, time.time()
+        primary = next(r for task in document["tasks"] if task["task"] == "all/0" for r in task["replicas"] if r["rank"] == 0)
+        self.killed_s = time.time()
         self.cluster.kill_node(primary["node"])
 
 
 def checkpointed(trace: Path, app: Path, work: Path, *, backlog: int) -> dict[str, float]:
+    """Kill a node, and return how long a standby node takes until the output is current."""
     contract = Contract(checkpoint_epochs=10)
-    ran, _ = run(trace, app, work, contract=contract, lost_after_s=float(backlog), replicas={"market": 2, "bargains": 2})
-    (recovery,) = [each for each in recoveries(ran.events) if each.task == "all/0"]
-    outputs = [e for e in ran.events if e.kind == "output" and e.about["as"] == "first" and e.at_s > recovery.detected_s]
-    current = next(e.at_s for e in outputs if e.about["latency_s"] < 3.0)
+    result, _ = run(trace, app, work, contract=contract, lost_after_s=float(backlog), replicas={"market": 2, "bargains": 2})
+    (recovery,) = [recovery for recovery in recoveries(result.events) if recovery.task == "all/0"]
+    outputs = [e for e in result.events if e.kind == "output" and e.about["as"] == "first" and e.at_s > recovery.detected_s]
+    current_s = next(e.at_s for e in outputs if e.about["latency_s"] < 3.0)
     return {
         "restart_s": recovery.started_s - recovery.detected_s,
-        "catch_up_s": current - recovery.started_s,
-        "until_current_s": current - recovery.detected_s,
+        "catch_up_s": current_s - recovery.started_s,
+        "until_current_s": current_s - recovery.detected_s,
     }
 
 
 def replicated(trace: Path, app: Path, work: Path) -> tuple[float, float]:
-    """How long after its kill a node was taken for lost, and the longest silence of a sink whose PE has an active replica."""
+    """Return how long after its kill a node counts as lost, and the longest silence of the sink with an active replica."""
     replicas = {"market": 2, "all": 2, "bargains": 2}
-    ran, killed_s = run(trace, app, work, contract=Contract(), lost_after_s=3.0, replicas=replicas)
-    assert ran.timeline is not None
-    gap = output_gap_s(ran.events, sink="bargains", after_s=ran.timeline.opened_s + SMOOTH_S - 5)
-    assert gap is not None
-    return min(event.at_s for event in ran.events if event.kind == "detected" and event.at_s > killed_s) - killed_s, gap
+    result, killed_s = run(trace, app, work, contract=Contract(), lost_after_s=3.0, replicas=replicas)
+    assert result.timeline is not None
+    gap_s = output_gap_s(result.events, sink="bargains", after_s=result.timeline.opened_s + SMOOTH_S - 5)
+    assert gap_s is not None
+    detected_s = min(event.at_s for event in result.events if event.kind == "detected" and event.at_s > killed_s)
+    return detected_s - killed_s, gap_s
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Whole-trace Bargain Discovery against the same query written by hand in Spark SQL, in one run on one session.
+"""Whole-trace Bargain Discovery against the same query written by hand in Spark SQL, in one Spark session.
 
     python benchmarks/replay_overhead.py [--events 5000000] [--rounds 5] [--json]
 
-Both sides read the same Parquet file and compute the same count and sum; rounds alternate, the first of each is thrown away, and
-medians are compared. It also counts how often our plan reads the trace.
+Both sides read the same Parquet file and compute the same count and sum. Their rounds alternate, the first round of each is
+discarded, and the medians are compared. The benchmark also counts how often our plan reads the trace.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def our_plan(spark: SparkSession, trace: Path):  # type: ignore[no-untyped-def]
 
 
 def scans(spark: SparkSession, trace: Path) -> int:
-    """How many times our plan reads the file: scans that remain in the plan that was really executed."""
+    """Return how often the executed plan reads the file."""
     frame = our_plan(spark, trace)
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
@@ -87,10 +87,10 @@ def main() -> None:
             for name, run in (("ours", ours), ("theirs", by_hand)):
                 started = time.perf_counter()
                 results[name] = run(spark, trace)
-                taken = time.perf_counter() - started
+                seconds_of_round = time.perf_counter() - started
                 if number:
-                    seconds[name].append(taken)
-                print(f"round {number} {name}: {taken:.2f} s", file=sys.stderr)
+                    seconds[name].append(seconds_of_round)
+                print(f"round {number} {name}: {seconds_of_round:.2f} s", file=sys.stderr)
         reads = scans(spark, trace)
         spark.stop()
     same = results["ours"][0] == results["theirs"][0] and abs(results["ours"][1] / results["theirs"][1] - 1) < 1e-9

@@ -1,4 +1,4 @@
-"""The plain Structured Streaming rival as a process, fed one file a second: shared by the benchmarks that measure against it."""
+"""Runs plain Structured Streaming as a process with one input file per second, for the benchmarks that compare with it."""
 
 import json
 import os
@@ -9,7 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,7 +16,7 @@ PLAIN = Path(__file__).with_name("plain_streaming.py")
 
 
 class Feeder(threading.Thread):
-    """Writes a trace into a folder, one file of so many rows per second, and remembers when each was there."""
+    """Writes a trace to a folder, one file of `rows` rows per second. `closed` has the time and the last seq of each file."""
 
     def __init__(self, trace: Path, folder: Path, *, rows: int, epochs: int) -> None:
         super().__init__(daemon=True)
@@ -33,14 +32,14 @@ class Feeder(threading.Thread):
         self.closed[epoch] = time.time(), int(part["seq"][-1].as_py())
 
     def run(self) -> None:
-        begun = time.time()
+        began_s = time.time()
         for epoch in range(self.epochs):
-            time.sleep(max(0.0, begun + epoch + 1 - time.time()))
+            time.sleep(max(0.0, began_s + epoch + 1 - time.time()))
             self.write(epoch)
 
 
 class Rival:
-    """The process, what it has put out, and what it has cost."""
+    """The process that runs plain Structured Streaming, and its output."""
 
     def __init__(self, source: Path, work: Path, *, queries: str) -> None:
         self.source, self.work, self.queries = source, work, queries
@@ -64,22 +63,17 @@ class Rival:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def cpu_s(self) -> float:
-        assert self.process is not None
-        family = psutil.Process(self.process.pid)
-        return sum(sum(each.cpu_times()[:2]) for each in [family, *family.children(recursive=True)])
-
     def outputs(self) -> list[dict[str, object]]:
         path = self.work / "outputs.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
-    def left_by(self, closed: dict[int, tuple[float, int]], rows: int) -> dict[int, float]:
-        """Per epoch when its last rows left: an epoch without bargains has no entry."""
-        found: dict[int, float] = {}
+    def output_times(self, closed: dict[int, tuple[float, int]], rows: int) -> dict[int, float]:
+        """Return when the last rows of each epoch left. An epoch without bargains has no entry."""
+        times: dict[int, float] = {}
         first = {epoch: last - rows for epoch, (_, last) in closed.items()}
         for output in self.outputs():
             for seq in output["seqs"]:  # type: ignore[attr-defined]  # a list of numbers
                 epoch = next((e for e, low in first.items() if low < seq <= closed[e][1]), None)
                 if epoch is not None:
-                    found[epoch] = max(found.get(epoch, 0.0), float(str(output["at_s"])))
-        return found
+                    times[epoch] = max(times.get(epoch, 0.0), float(str(output["at_s"])))
+        return times

@@ -1,10 +1,10 @@
-"""End-to-end latency when nothing fails: our PEs over two nodes against plain Structured Streaming with as many queries.
+"""End-to-end latency without faults: PEs on two nodes against plain Structured Streaming with as many queries.
 
     python benchmarks/steady_state.py [--seconds 60] [--warm-up 20] [--json]
 
-Bargain Discovery at 1,000 tuples a second in epochs of one second. Unfused: every operator is a PE of its own, theirs has a query
-for each, handed on through files. Fused: one PE, theirs one query. Latency is from the moment an epoch is over until its rows have
-left; both sides leave out the first --warm-up seconds. CPU is that of all processes of a side, set-up left out.
+Bargain Discovery runs with 1,000 tuples per second in epochs of one second. Unfused: each operator is a PE, and plain Spark has a
+query per operator that passes its rows on in files. Fused: one PE, and one query. Latency is the time from the end of an epoch
+until its rows have left. The first --warm-up seconds are not measured. CPU is that of all processes of a side, without their start.
 """
 
 import argparse
@@ -65,9 +65,9 @@ def main() -> None:
         print(json.dumps(document, indent=2))
         return
     for way in ways:
-        for side, found in (("ours", ours[way]), ("theirs", theirs[way])):
-            said = f"median {found['median_s']:.2f} s, 95 % within {found['p95_s']:.2f} s, {found['cores']:.2f} cores"
-            print(f"{way:8} {side:6} {said} ({found['epochs']} epochs)")
+        for side, result in (("ours", ours[way]), ("theirs", theirs[way])):
+            latency = f"median {result['median_s']:.2f} s, 95 % within {result['p95_s']:.2f} s"
+            print(f"{way:8} {side:6} {latency}, {result['cores']:.2f} cores ({result['epochs']} epochs)")
         print(f"{way:8} ratio  {ratios[way]:.2f} (bound {BOUNDS[way]:g})")
     print("holds" if document["holds"] else "does not hold")
 
@@ -86,16 +86,16 @@ def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int) ->
         names = ["orchestrator", *cluster.names]
         meter = Meter()
 
-        def show(story, nodes, timeline) -> None:  # type: ignore[no-untyped-def]  # as run_job calls it
+        def show(document, nodes, timeline) -> None:  # type: ignore[no-untyped-def]  # as run_job calls it
             if timeline is not None and time.time() >= timeline.opened_s + warm_up:
                 hosts = [node.get("pid") for node in nodes]
                 meter.read([cluster.pid(name) for name in names], hosts)
 
-        ran = run_job(job, layout_of(job), cluster, show=show)
-    assert ran.timeline is not None
-    first = ran.timeline.first + warm_up
-    seen = [e.about for e in ran.events if e.kind == "output" and e.about["as"] == "first" and e.about["rows"]]
-    return summary([about["latency_s"] for about in seen if about["epoch"] >= first], meter.cores)
+        result = run_job(job, layout_of(job), cluster, show=show)
+    assert result.timeline is not None
+    first = result.timeline.first + warm_up
+    outputs = [e.about for e in result.events if e.kind == "output" and e.about["as"] == "first" and e.about["rows"]]
+    return summary([about["latency_s"] for about in outputs if about["epoch"] >= first], meter.cores)
 
 
 def run_theirs(trace: Path, work: Path, queries: str, *, seconds: int, warm_up: int) -> dict[str, float]:
@@ -114,30 +114,30 @@ def run_theirs(trace: Path, work: Path, queries: str, *, seconds: int, warm_up: 
         time.sleep(10)
     finally:
         rival.kill()
-    left = rival.left_by(feeder.closed, ROWS)
-    return summary([at_s - feeder.closed[epoch][0] for epoch, at_s in left.items() if epoch >= warm_up], meter.cores)
+    output_s = rival.output_times(feeder.closed, ROWS)
+    return summary([at_s - feeder.closed[epoch][0] for epoch, at_s in output_s.items() if epoch >= warm_up], meter.cores)
 
 
 class Meter:
-    """CPU seconds per second of processes and all their children, between the first and the last reading."""
+    """Measures the cores that processes and their children use between the first and the last reading."""
 
     def __init__(self) -> None:
         self.readings: list[tuple[float, float]] = []
 
     def read(self, roots: list[int], others: list[int | None]) -> None:
-        used = 0.0
+        cpu_s = 0.0
         for pid in [*roots, *(other for other in others if other)]:
             try:
                 root = psutil.Process(pid)
-                used += sum(sum(each.cpu_times()[:2]) for each in [root, *root.children(recursive=True)])
+                cpu_s += sum(sum(process.cpu_times()[:2]) for process in [root, *root.children(recursive=True)])
             except psutil.Error:
-                return  # one of them has ended: the readings end here
-        self.readings.append((time.time(), used))
+                return  # a process has ended, so this reading would be too low
+        self.readings.append((time.time(), cpu_s))
 
     @property
     def cores(self) -> float:
-        (begun, before), (ended, after) = self.readings[0], self.readings[-1]
-        return (after - before) / (ended - begun)
+        (began_s, before_s), (ended_s, after_s) = self.readings[0], self.readings[-1]
+        return (after_s - before_s) / (ended_s - began_s)
 
 
 def summary(latencies: list[float], cores: float) -> dict[str, float]:

@@ -31,8 +31,8 @@ def differences(
     difference_at: dict[str, Difference | None] = {}
     for sink in graph.sinks:
         schema = arrow_schema(schemas[sink.input])
-        written = read_output(out, sink.name)
-        rows = written.select(schema.names).cast(schema) if written.num_rows else schema.empty_table()
+        output = read_output(out, sink.name)
+        rows = output.select(schema.names).cast(schema) if output.num_rows else schema.empty_table()
         difference_at[sink.name] = first_difference(whole[sink.name].select(schema.names).cast(schema), rows)
     return difference_at
 
