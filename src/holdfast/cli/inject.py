@@ -135,8 +135,8 @@ def _tests(
         _refuse_unknown("fault", names, library)
         settings = {name: SETTINGS.get(name, {}) for name in names}
         selected = [built_in[name] for name in machines or sorted(built_in, reverse=True)]
-        _refuse_unknown("state", states, {state.name for machine in selected for state, _ in machine.transitions()})
-        _refuse_unknown("transition", transitions, {row.name for machine in selected for _, row in machine.transitions()})
+        _refuse_unknown("state", states, {state for machine in selected for state, _, _ in machine.transitions()})
+        _refuse_unknown("transition", transitions, {event for machine in selected for _, event, _ in machine.transitions()})
         requested = [
             test
             for machine in selected

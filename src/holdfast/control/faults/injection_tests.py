@@ -7,9 +7,7 @@ one of the transition's actions; the original machine does not change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field
@@ -94,10 +92,9 @@ def add_faults(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
         if test.machine != machine.name:
             continue
         state = states[test.state]
-        row = state.transitions[test.transition]
-        transitions = MappingProxyType({**state.transitions, test.transition: _with_fault(row, test)})
-        states[test.state] = replace(state, transitions=transitions)
-    return replace(machine, states=MappingProxyType(states))
+        transitions = {**state.transitions, test.transition: _with_fault(state.transitions[test.transition], test)}
+        states[test.state] = state.model_copy(update={"transitions": transitions})
+    return machine.model_copy(update={"states": states})
 
 
 def generate_tests(
@@ -107,15 +104,15 @@ def generate_tests(
 
     A transition without actions is tested once after it is persisted, not twice.
     """
-    for state, row in machine.transitions():
+    for state, event, row in machine.transitions():
         for moment in moments:
             if moment == "done" and not row.do:
                 continue
             for fault in sorted(faults):
                 yield InjectionTest(
                     machine=machine.name,
-                    state=state.name,
-                    transition=row.name,
+                    state=state,
+                    transition=event,
                     moment=moment,
                     fault=fault,
                     settings=dict(faults[fault]),
@@ -123,10 +120,10 @@ def generate_tests(
 
 
 def _with_fault(row: Transition, test: InjectionTest) -> Transition:
-    fault = Action(ACTION, MappingProxyType(test.model_dump(mode="json")))
+    fault = Action(action=ACTION, settings=test.model_dump(mode="json"))
     if test.moment == "before":
-        return replace(row, before=(*row.before, fault))
-    return replace(row, do=(fault, *row.do) if test.moment == "after" else (*row.do, fault))
+        return row.model_copy(update={"before": (*row.before, fault)})
+    return row.model_copy(update={"do": (fault, *row.do) if test.moment == "after" else (*row.do, fault)})
 
 
 def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[str, Fault]) -> Iterator[FieldError]:
@@ -157,5 +154,5 @@ def _unknown_names_of(
         yield FieldError((*place, "state"), f"machine '{machine.name}' has no state '{names['state']}'; states are: {has}")
     elif state is not None and "transition" in names and names["transition"] not in state.transitions:
         has = ", ".join(sorted(state.transitions)) or "none"
-        text = f"state '{state.name}' has no transition '{names['transition']}'; transitions are: {has}"
+        text = f"state '{names['state']}' has no transition '{names['transition']}'; transitions are: {has}"
         yield FieldError((*place, "transition"), text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from holdfast.control.jobs.machine_document import Action, Machine
+from holdfast.control.jobs.machine_document import Action, Machine, split_action
 
 HEAD = """# The state machines
 
@@ -18,8 +18,8 @@ edge are written to the database when a job first enters them, before the transi
 def diagram(machine: Machine) -> str:
     """Return the machine as a Mermaid state diagram. Transitions between the same two states share an arrow."""
     arrows: dict[tuple[str, str], list[str]] = {}
-    for state, row in machine.transitions():
-        arrows.setdefault((state.name, row.next), []).append(row.name)
+    for state, event, row in machine.transitions():
+        arrows.setdefault((state, row.next), []).append(event)
     lines = ["stateDiagram-v2", "    classDef persisted stroke-width:3px", f"    [*] --> {machine.begins}"]
     lines += [f"    {start} --> {end}: {', '.join(names)}" for (start, end), names in arrows.items()]
     lines += [f"    {name} --> [*]" for name in sorted(machine.ends(), key=lambda name: machine.states[name].number)]
@@ -30,14 +30,14 @@ def diagram(machine: Machine) -> str:
 def table(machine: Machine) -> str:
     """Return a table of all transitions with their states and actions."""
     lines = ["| number | state | written | transition | next | actions |", "|---|---|---|---|---|---|"]
-    for state in machine.states.values():
+    for name, state in machine.states.items():
         written = "yes" if state.persisted else "no"
         if not state.transitions:
-            lines.append(f"| {state.number} | {state.name} | {written} | (end) | | |")
-        for name in sorted(state.transitions):
-            row = state.transitions[name]
+            lines.append(f"| {state.number} | {name} | {written} | (end) | | |")
+        for event in sorted(state.transitions):
+            row = state.transitions[event]
             actions = ", ".join((*_names(row.before, "before: "), *_names(row.do)))
-            lines.append(f"| {state.number} | {state.name} | {written} | {name} | {row.next} | {actions} |")
+            lines.append(f"| {state.number} | {name} | {written} | {event} | {row.next} | {actions} |")
     return "\n".join(lines)
 
 
@@ -50,8 +50,8 @@ def page(machines: Iterable[Machine]) -> str:
     return "\n".join(parts)
 
 
-def _names(actions: Iterable[Action], prefix: str = "") -> Iterator[str]:
-    return (f"{prefix}`{action.name}`" for action in actions)
+def _names(actions: Iterable[str | Action], prefix: str = "") -> Iterator[str]:
+    return (f"{prefix}`{split_action(action)[0]}`" for action in actions)
 
 
 def shipped_page() -> str:

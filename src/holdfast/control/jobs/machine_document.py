@@ -1,17 +1,16 @@
 """State machines as TOML documents: numbered states, their properties, and transitions with ordered actions.
 
-`read_machine` checks a document as a whole and returns an immutable `Machine`. The step function (`state_machine.py`) depends on no
-state and no action by name; the orchestrator depends on the two names below.
+`read_machine` checks a document as a whole and returns a `Machine`. The step function (`state_machine.py`) knows no state and no
+action by name; the orchestrator knows the two names below.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from importlib.resources import files
+from operator import itemgetter
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from pydantic import Field
@@ -26,35 +25,56 @@ RECOVER = "recover"
 """The transition that a new orchestrator triggers for every job that has not ended."""
 
 
-class ActionPart(Part):
-    """An action with settings, which are passed to it unchecked."""
+class Action(Part):
+    """An action of a transition: a method of a plug-in, as `plugin.method`, and its settings, which are passed to it unchecked."""
 
     action: str
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-class TransitionPart(Part):
-    """A transition. The actions `before` run before it is persisted, the actions `do` after; both in the order given."""
+class Transition(Part):
+    """A transition. The actions `before` run before it is persisted, the actions `do` after; both in the order given.
+
+    An action without settings may be given by its name alone.
+    """
 
     next: str
-    do: tuple[str | ActionPart, ...] = ()
-    before: tuple[str | ActionPart, ...] = ()
+    do: tuple[str | Action, ...] = ()
+    before: tuple[str | Action, ...] = ()
 
 
-class StatePart(Part):
+class State(Part):
     number: int
     end: bool = False
     properties: dict[str, Any] = Field(default_factory=dict)
-    transitions: dict[str, TransitionPart] = Field(default_factory=dict)
+    transitions: dict[str, Transition] = Field(default_factory=dict)
+
+    @property
+    def persisted(self) -> bool:
+        return bool(self.properties.get(PERSISTED, False))
 
 
-class MachineDocument(Document):
-    """A machine as a document. `begins` names the state of a newly submitted job."""
+class Machine(Document):
+    """A state machine with the name `machine`. `begins` names the state of a newly submitted job. Do not change its mappings: all
+    jobs of the type share them."""
 
     machine: str
     about: str = ""
     begins: str
-    states: dict[str, StatePart]
+    states: dict[str, State]
+
+    @property
+    def name(self) -> str:
+        return self.machine
+
+    def transitions(self) -> Iterator[tuple[str, str, Transition]]:
+        """Yield every transition with the names of its state and its event, in the order of the states, then of the events."""
+        for name, state in self.states.items():
+            for event, transition in sorted(state.transitions.items(), key=itemgetter(0)):
+                yield name, event, transition
+
+    def ends(self) -> frozenset[str]:
+        return frozenset(name for name, state in self.states.items() if state.end)
 
     def errors(self) -> Iterable[FieldError]:
         """Yield everything that would make a job stall or be lost in a crash."""
@@ -100,62 +120,14 @@ class MachineDocument(Document):
                 yield FieldError(("states", name), f"is persisted and has no transition '{RECOVER}' for a crash in it")
 
     def _reached(self, start: str) -> set[str]:
-        reached, ahead = set(), [start]
-        while ahead:
-            name = ahead.pop()
+        reached, pending = set(), [start]
+        while pending:
+            name = pending.pop()
             if name in reached or name not in self.states:
                 continue
             reached.add(name)
-            ahead.extend(row.next for row in self.states[name].transitions.values())
+            pending.extend(row.next for row in self.states[name].transitions.values())
         return reached
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """An action of a transition: a method of a plug-in, as `plugin.method`, and its settings."""
-
-    name: str
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-
-
-@dataclass(frozen=True, slots=True)
-class Transition:
-    name: str
-    next: str
-    do: tuple[Action, ...] = ()
-    before: tuple[Action, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    name: str
-    number: int
-    end: bool
-    properties: Mapping[str, Any]
-    transitions: Mapping[str, Transition]
-
-    @property
-    def persisted(self) -> bool:
-        return bool(self.properties.get(PERSISTED, False))
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """A checked machine. Its states are in the order of their numbers."""
-
-    name: str
-    about: str
-    begins: str
-    states: Mapping[str, State]
-
-    def transitions(self) -> Iterator[tuple[State, Transition]]:
-        """Yield every transition with its state, in the order of the states' numbers and the transitions' names."""
-        for state in self.states.values():
-            for name in sorted(state.transitions):
-                yield state, state.transitions[name]
-
-    def ends(self) -> frozenset[str]:
-        return frozenset(name for name, state in self.states.items() if state.end)
 
 
 def read_machine(path: str | Path, *, actions: Collection[str]) -> Machine:
@@ -171,12 +143,17 @@ def read_machine(path: str | Path, *, actions: Collection[str]) -> Machine:
 
 
 def parse_machine(text: str, *, actions: Collection[str], thing: str = "machine") -> Machine:
-    """Return the machine in a text. `actions` are the names of all existing actions. Raises DocumentError."""
+    """Return the machine in a text, with its states in the order of their numbers. Raises DocumentError.
+
+    `actions` are the names of all existing actions.
+    """
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DocumentError(thing, [f"not TOML: {error}"]) from None
-    return _machine(check_document(data, MachineDocument, thing=thing, also=lambda data: _unknown_actions(data, actions)))
+    machine = check_document(data, Machine, thing=thing, also=lambda data: _unknown_actions(data, actions))
+    states = sorted(machine.states.items(), key=lambda item: item[1].number)
+    return machine.model_copy(update={"states": dict(states)})
 
 
 def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
@@ -190,38 +167,20 @@ def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
     return {machine.name: machine for machine in machines}
 
 
+def split_action(action: str | Action) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the settings of an action."""
+    return (action, {}) if isinstance(action, str) else (action.action, action.settings)
+
+
 def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[FieldError]:
     states = data.get("states")
     for name, state in states.items() if isinstance(states, dict) else ():
         rows = state.get("transitions") if isinstance(state, dict) else None
         for event, row in rows.items() if isinstance(rows, dict) else ():
             for part in ("before", "do"):
-                listed = row.get(part, ()) if isinstance(row, dict) else ()
-                for action in listed if isinstance(listed, list) else ():
-                    name_of = action.get("action") if isinstance(action, dict) else action
-                    if isinstance(name_of, str) and name_of not in actions:
-                        text = f"there is no action '{name_of}'; actions are: {', '.join(sorted(actions))}"
+                values = row.get(part, ()) if isinstance(row, dict) else ()
+                for value in values if isinstance(values, list) else ():
+                    action = value.get("action") if isinstance(value, dict) else value
+                    if isinstance(action, str) and action not in actions:
+                        text = f"there is no action '{action}'; actions are: {', '.join(sorted(actions))}"
                         yield FieldError(("states", name, "transitions", event, part), text)
-
-
-def _machine(document: MachineDocument) -> Machine:
-    ordered = sorted(document.states.items(), key=lambda item: item[1].number)
-    states = {
-        name: State(
-            name,
-            part.number,
-            part.end,
-            MappingProxyType(dict(part.properties)),
-            MappingProxyType({event: _transition(event, row) for event, row in part.transitions.items()}),
-        )
-        for name, part in ordered
-    }
-    return Machine(document.machine, document.about, document.begins, MappingProxyType(states))
-
-
-def _transition(name: str, part: TransitionPart) -> Transition:
-    return Transition(name, part.next, tuple(map(_action, part.do)), tuple(map(_action, part.before)))
-
-
-def _action(part: str | ActionPart) -> Action:
-    return Action(part) if isinstance(part, str) else Action(part.action, MappingProxyType(dict(part.settings)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.control.jobs.machine_document import Action, Machine
+from holdfast.control.jobs.machine_document import Action, Machine, split_action
 from holdfast.errors import HoldfastError
 
 WRITE = "persistence.write_transition"
@@ -117,5 +117,6 @@ def is_stale(lifecycle: Lifecycle, event: Event) -> bool:
     return event.since is not None and event.since != lifecycle.version
 
 
-def _command(action: Action, job: int, event: Event, *, before: bool = False) -> Command:
-    return Command(action.name, job, event, before, action.settings)
+def _command(action: str | Action, job: int, event: Event, *, before: bool = False) -> Command:
+    name, settings = split_action(action)
+    return Command(name, job, event, before, settings)

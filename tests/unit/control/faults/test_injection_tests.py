@@ -18,7 +18,7 @@ from holdfast.control.faults.injection_tests import (
     generate_tests,
     read_tests,
 )
-from holdfast.control.jobs.machine_document import shipped_machines
+from holdfast.control.jobs.machine_document import shipped_machines, split_action
 from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import DocumentError, HoldfastError
@@ -37,9 +37,9 @@ def test_fault_is_added_at_its_moment_to_a_copy():
         InjectionTest(state="running", transition="cancel", fault="raise", moment=moment) for moment in ("before", "after", "done")
     ]
     faulty = add_faults(machine, tests).states["running"].transitions["cancel"]
-    assert [action.name for action in faulty.before] == [ACTION]
-    assert [action.name for action in faulty.do] == [ACTION, "dispatch.stop", ACTION]
-    assert faulty.do[0].settings["fault"] == "raise"
+    assert [split_action(action)[0] for action in faulty.before] == [ACTION]
+    assert [split_action(action)[0] for action in faulty.do] == [ACTION, "dispatch.stop", ACTION]
+    assert split_action(faulty.do[0])[1]["fault"] == "raise"
     assert machine.states["running"].transitions["cancel"].before == ()
     assert add_faults(MACHINES["finite"], tests) == MACHINES["finite"]
 
@@ -48,8 +48,8 @@ def test_generated_tests_cover_all_transitions_and_round_trip():
     machine = MACHINES["streaming"]
     tests = list(generate_tests(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
     rows = list(machine.transitions())
-    idle = sum(not row.do for _, row in rows)
-    assert len(tests) == len({test.name for test in tests}) == 2 * (3 * len(rows) - idle)
+    without_actions = sum(not row.do for _, _, row in rows)
+    assert len(tests) == len({test.name for test in tests}) == 2 * (3 * len(rows) - without_actions)
     document = InjectionTests(seed=3, tests=tuple(tests))
     assert parse_document(document_text(document), InjectionTests) == document
 
@@ -93,8 +93,8 @@ def test_type_errors_and_unknown_names_are_reported_with_lines(tmp_path):
 
 def test_scenarios_cover_exactly_the_shipped_transitions():
     for machine in MACHINES.values():
-        for state, row in machine.transitions():
-            script = scenario_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
+        for state, event, _ in machine.transitions():
+            script = scenario_for(machine.name, state, event, name="t", hold_s=1.0)
             assert script.ends <= machine.ends() | {"running"}
             check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
     with pytest.raises(NoScenario, match="no scenario leads to transition 'audit' of state 'running' of machine 'mine'"):
