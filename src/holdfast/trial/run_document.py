@@ -18,7 +18,7 @@ from holdfast.terminal import say
 from holdfast.trial.checkers import Verdict, check_run, count_output_rows, output_gap_s, recoveries, uncorrected_epochs
 from holdfast.trial.completeness import check_promised_completeness, internal_completeness
 from holdfast.trial.job_run import JobRun
-from holdfast.trial.second_law import differences, second_law, unknown_second_law
+from holdfast.trial.second_law import differences, second_law, uncompared_second_law, unknown_second_law
 
 
 def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
@@ -56,18 +56,22 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
 
 
 def _check_second_law(job: Job, run: JobRun) -> list[Verdict]:
-    """Return a verdict per sink. It is unknown if the whole trace cannot be run, for example because it was removed."""
+    """Return a verdict per sink. It is unknown if the sink has a writer, or if the whole trace cannot be replayed."""
+    sinks = [task.pe for task in run.tasks if task.kind == "sink"]
     say("comparing the output with a replay of the whole trace ...")
     try:
         by_sink = compare_with_whole_trace(job, run)
     except HoldfastError as error:
-        return [unknown_second_law(task.pe, error) for task in run.tasks if task.kind == "sink"]
+        return [unknown_second_law(sink, error) for sink in sinks]
     inexact = {sink: 0 if job.contract.correction else len(uncorrected_epochs(run.events, sink=sink)) for sink in by_sink}
-    return [second_law(sink, difference, left_inexact=inexact[sink]) for sink, difference in by_sink.items()]
+    return [
+        second_law(sink, by_sink[sink], left_inexact=inexact[sink]) if sink in by_sink else uncompared_second_law(sink)
+        for sink in sinks
+    ]
 
 
 def compare_with_whole_trace(job: Job, run: JobRun) -> dict[str, Difference | None]:
-    """Replay the whole trace and return, per sink, the first row that differs from the output of the run."""
+    """Replay the whole trace and return, per sink without a writer, the first row that differs from the output of the run."""
     assert job.application and job.feed.trace and job.out and run.timeline
     app = load_app(job.application)
     graph = app.graph()

@@ -42,6 +42,18 @@ def test_second_law_is_unknown_if_the_trace_was_removed(monkeypatch):
     assert law["reason"] == "the whole trace could not be replayed: trace 'orders.parquet' does not exist"
 
 
+def test_second_law_is_unknown_at_a_sink_with_a_writer(monkeypatch):
+    monkeypatch.setattr("holdfast.trial.run_document.compare_with_whole_trace", lambda job, run: {"out": None})
+    job = Job(job="shop", application="shop.py", log="log", out="out", feed=Feed(trace="orders.parquet"))
+    tasks = (Task(pe="out", kind="sink"), Task(pe="table", kind="sink"))
+    run = JobRun("completed", "", tasks, TIMELINE, [output(1), output(2)], seconds=3.0)
+    verdicts = {verdict["name"]: verdict for verdict in describe_run(job, run, verify=True)["verdicts"]}
+    assert verdicts["second law at 'out'"]["holds"] is True
+    law = verdicts["second law at 'table'"]
+    assert law["holds"] is None
+    assert law["reason"].startswith("what the writer of 'table' wrote was not compared with the whole-trace replay")
+
+
 def test_uncorrected_epochs_are_inexact_without_a_final_output():
     events = [output(1, quality="tentative"), output(2, quality="absent"), output(3), output(1, "final")]
     assert uncorrected_epochs(events, sink="out") == [2]

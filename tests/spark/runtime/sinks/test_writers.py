@@ -6,11 +6,13 @@ import time
 from holdfast import console
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Feed, Job
+from holdfast.engine.trace_reader import open_trace
 from holdfast.job_layout import layout_of
 from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.trace import write_market
 from holdfast.trial.checkers import check_run
+from holdfast.trial.second_law import differences
 
 LIMIT_S = 60.0
 
@@ -35,6 +37,7 @@ def write(rows, epoch, quality):
 
 
 app.sink("out", trades, writer=write)
+app.sink("files", trades)
 """
 
 
@@ -81,3 +84,8 @@ def test_two_replicas_and_a_restart_call_the_writer_once_per_epoch(spark, tmp_pa
     seqs = [seq for *_, each in written for seq in each]
     assert seqs == sorted(set(seqs)) and seqs
     assert all(verdict.holds for verdict in check_run(events, timeline, sinks=["out"]))
+    files, _ = start("files")
+    while not files.finished:
+        assert files.step()
+    sources = open_trace(spark, factory.graph, feed.trace)
+    assert differences(spark, factory.app, sources, out=factory.out, timeline=timeline) == {"files": None}
