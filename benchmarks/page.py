@@ -263,7 +263,7 @@ def use(page: Any) -> None:
     page.evaluate("() => { document.getElementById('tasks').scrollTop = 0 }")
     for task in range(10):
         page.locator(f"#task-{task}").dispatch_event("click")
-        page.locator("#detail .said").wait_for()
+        page.locator("#detail .sentences").wait_for()
     page.locator(".node button").first.click()
     page.wait_for_function("() => holdfast.graph.overlay")
     page.keyboard.press("Escape")

@@ -35,7 +35,7 @@ def test_a_token_is_needed_and_a_wrong_one_is_told(visit, address):
         assert page.evaluate("() => fetch('/v1/feed').then((answer) => answer.status)") == 401
         page.fill("#token", "guessed")
         page.press("#token", "Enter")
-        text_of(page, "#token-wrong", "is not this orchestrator's user token")
+        text_of(page, "#token-error", "is not this orchestrator's user token")
         page.fill("#token", token)
         page.press("#token", "Enter")
         shown(page)
@@ -61,7 +61,7 @@ def test_a_killed_pe_is_seen_and_seen_to_come_back_without_reloading(visit, clus
         text_of(page, "#events li", "fault crash-pe bargain_index/0")
         text_of(page, "#events li .bad", "failed: a fault was injected")
         page.locator("#recoveries-note", has_text="last: bargain_index/0 after").wait_for()
-        text_of(page, "#link-said", "live")
+        text_of(page, "#link-text", "live")
         shown(page)
         assert int(page.locator("#recoveries-big").inner_text().split()[0]) > before
         epoch = "() => holdfast.store.rows.map((row) => row[2])"
@@ -77,19 +77,19 @@ def test_a_fault_is_injected_from_the_page_after_a_confirmation(visit, cluster, 
         page.select_option("#fault-kind", "crash-pe")
         whom = page.locator("#fault-replica option", has_text="vwap/0").first.get_attribute("value")
         page.select_option("#fault-replica", whom)
-        text_of(page, "#fault-foreseen", "No output is lost and no reader waits")
-        assert page.locator("#fault-strike").is_disabled()
+        text_of(page, "#fault-consequences", "No output is lost and no reader waits")
+        assert page.locator("#fault-inject").is_disabled()
         started = sum(cluster.starts().values())
-        page.check("#fault-sure")
-        page.click("#fault-strike")
-        text_of(page, "#toast", "Struck: crash-pe vwap/0")
+        page.check("#fault-confirm")
+        page.click("#fault-inject")
+        text_of(page, "#toast", "Injected: crash-pe vwap/0")
         text_of(page, "#events li", f"fault crash-pe {whom}")
         cluster.wait_until(lambda: sum(cluster.starts().values()) > started, limit_s=30, what="vwap is started again")
         page.keyboard.press("f")
         page.select_option("#fault-kind", "stall-pe")
-        page.check("#fault-sure")
-        page.click("#fault-strike")
-        text_of(page, "#fault-wrong", "a light PE cannot stall")
+        page.check("#fault-confirm")
+        page.click("#fault-inject")
+        text_of(page, "#fault-error", "a light PE cannot stall")
 
 
 def test_keys_work_as_soon_as_anything_is_seen(visit, address):
@@ -107,9 +107,9 @@ def test_a_pe_host_that_is_killed_from_the_page_comes_back(visit, cluster, addre
         page.keyboard.press("f")
         page.select_option("#fault-kind", "crash-host")
         page.select_option("#fault-node", "n2")
-        page.locator("#fault-foreseen .said p").first.wait_for()
-        page.check("#fault-sure")
-        page.click("#fault-strike")
+        page.locator("#fault-consequences .sentences p").first.wait_for()
+        page.check("#fault-confirm")
+        page.click("#fault-inject")
         text_of(page, "#events li .bad", "the PE host was killed by SIGKILL")
         cluster.wait_until(
             lambda: all(r["state"] == "running" for task in cluster.client.job(1)["tasks"] for r in task["replicas"]), limit_s=60
@@ -125,7 +125,7 @@ def test_what_a_lost_node_would_do_is_told_and_drawn(visit, cluster, address):
         shown(page)
         page.locator(".node", has_text=node).get_by_role("button", name="what if").click()
         text_of(page, "#detail h2", f"If {node} were lost now")
-        text_of(page, "#detail .said .worse", "no other replica is alive, so it stops")
+        text_of(page, "#detail .sentences .worse", "no other replica is alive, so it stops")
         down = page.evaluate("() => [...holdfast.graph.overlay.down]")
         assert down and set(down) <= set(alone)
         page.keyboard.press("Escape")
@@ -142,7 +142,7 @@ def test_the_keyboard_is_enough(visit, address):
         page.keyboard.press("ArrowRight")
         chosen = page.locator("#detail h2").inner_text()
         assert chosen.endswith("_filter/0")
-        text_of(page, "#graph-said", chosen)
+        text_of(page, "#graph-text", chosen)
         assert page.locator("#tasks [aria-selected=true]").inner_text().startswith(chosen)
         assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
         page.keyboard.press("Enter")
@@ -170,7 +170,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, address, sche
         shown(page)
         assert page.evaluate("() => document.documentElement.dataset.theme") == scheme
         assert page.evaluate("() => document.documentElement.scrollWidth") == 360
-        assert page.evaluate("() => holdfast.graph.places.down") is True
+        assert page.evaluate("() => holdfast.graph.layout.down") is True
         page.tap("#fault-open")
         page.locator("#fault-dialog[open]").wait_for()  # a tap becomes a click when the browser knows that it is no more
         box = page.locator("#fault-dialog").bounding_box()
@@ -185,9 +185,9 @@ def test_an_orchestrator_that_dies_is_waited_for_and_shown_again(visit, cluster,
     with visit(at(address), forgiven="ERR_") as page:
         shown(page)
         cluster.kill_orchestrator()
-        text_of(page, "#link-said", "away, trying again")
+        text_of(page, "#link-text", "disconnected, retrying")
         cluster.start_orchestrator()
-        text_of(page, "#link-said", "live")
+        text_of(page, "#link-text", "live")
         text_of(page, "#about", "orchestrator of term 2")
         shown(page)
 
@@ -198,7 +198,7 @@ def test_faults_need_the_orchestrators_leave(visit, tmp_path):
         other.wait_until(other.client.health, limit_s=60)
         url, token = ((other.folder / name).read_text().strip() for name in ("address", "user.token"))
         with visit(at((url, token))) as page:
-            text_of(page, "#graph-empty", "No job runs here")
+            text_of(page, "#graph-empty", "No job is running")
             assert page.locator("#fault-open").get_attribute("title") == "Start the orchestrator with --faults to allow it"
             page.keyboard.press("f")
             assert page.locator("#fault-dialog[open]").count() == 0
@@ -213,7 +213,7 @@ def test_a_run_that_is_over_is_played_back_and_sought_in(visit, tmp_path):
             assert serving.stdout is not None
             said = "".join(iter(serving.stdout.readline, "}\n")) + "}"
             with visit(json.loads(said)["url"]) as page:
-                text_of(page, "#link-said", "playback")
+                text_of(page, "#link-text", "playback")
                 page.locator("#tasks [role=option]").nth(3).wait_for()
                 page.locator("#play[aria-label=Pause]").click()  # what is looked at must not pass by
                 page.locator("#play[aria-label=Play]").wait_for()

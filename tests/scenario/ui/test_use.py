@@ -52,8 +52,8 @@ def test_a_press_outlives_the_updates_that_come_before_its_release(opened, scrip
 def test_what_a_reader_has_marked_and_what_has_the_focus_outlive_updates(opened, script):
     script.say(tasks={1: row(1, error="no space left on device")})
     opened.locator("#task-1").click()
-    opened.locator("#detail .wrong", has_text="no space left").wait_for()
-    opened.evaluate("() => getSelection().selectAllChildren(document.querySelector('#detail .wrong'))")
+    opened.locator("#detail .error", has_text="no space left").wait_for()
+    opened.evaluate("() => getSelection().selectAllChildren(document.querySelector('#detail .error'))")
     opened.locator("#detail").get_by_role("button", name="Close").focus()
     script.say(tasks={1: row(77, error="no space left on device")})
     opened.locator("#detail dd", has_text="77").wait_for()
@@ -69,7 +69,7 @@ def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
     opened.locator("#task-2").click()
     opened.wait_for_function(f"() => holdfast.graph.width < {width}")
     assert opened.evaluate("() => holdfast.graph.view.scale") == before
-    assert opened.evaluate("() => holdfast.graph.visible(...holdfast.graph.places.points[2])")
+    assert opened.evaluate("() => holdfast.graph.visible(...holdfast.graph.layout.points[2])")
     opened.keyboard.press("0")
     assert opened.evaluate("() => holdfast.graph.fitted")
 
@@ -132,7 +132,7 @@ def test_a_task_that_is_chosen_by_hand_is_shown_wherever_the_reader_was(visit, s
 
 def test_a_chosen_task_stays_chosen_over_a_connection_that_broke(opened, script):
     opened.locator("#task-1").click()
-    opened.locator("#detail .said").wait_for()
+    opened.locator("#detail .sentences").wait_for()
     script.begins = {**first("in", "mean", "out"), "tasks": {k: row(7) for k in range(3)}}
     script.drop()
     opened.locator("#detail dd", has_text="7").first.wait_for()
@@ -240,7 +240,7 @@ def test_a_job_that_went_while_the_page_was_away_is_no_longer_said_to_run(opened
     opened.locator("#job-state", has_text="ended").wait_for()
     assert opened.locator("#job option:checked").inner_text() == "scripted · job 1"
     opened.locator("#task-1").click()
-    opened.locator("#detail", has_text="Its job has ended: nothing would follow.").wait_for()
+    opened.locator("#detail", has_text="The job has ended, so nothing would happen.").wait_for()
     assert opened.get_by_role("button", name="Kill mean/0 on n1").is_disabled()
     script.begins = first("in", "mean", "out")
     script.drop()
@@ -250,7 +250,7 @@ def test_a_job_that_went_while_the_page_was_away_is_no_longer_said_to_run(opened
 def test_a_job_that_is_not_there_is_told_and_not_taken_for_the_newest(visit, script):
     script.begins = {name: value for name, value in script.begins.items() if name not in ("picture", "tasks", "samples")}
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}&job=99") as page:
-        page.locator("#graph-empty", has_text="Job 99 does not run here").wait_for()
+        page.locator("#graph-empty", has_text="Job 99 is not running").wait_for()
         assert page.locator("#job").input_value() == "99"
 
 
@@ -273,16 +273,16 @@ def test_a_number_that_is_not_asked_for_cannot_be_wrong(opened, script):
     opened.select_option("#fault-kind", "stall-pe")
     opened.fill("#fault-for", "0")
     opened.select_option("#fault-kind", "crash-pe")
-    opened.locator("#fault-foreseen", has_text="No running replica").wait_for()
-    opened.check("#fault-sure")
-    opened.click("#fault-strike")
+    opened.locator("#fault-consequences", has_text="No running replica").wait_for()
+    opened.check("#fault-confirm")
+    opened.click("#fault-inject")
     opened.locator("#fault-dialog").wait_for(state="hidden")
     assert script.struck == [{"fault": "crash-pe", "pe": "1:in/0.0", "settings": {}}]
 
 
 def test_a_token_is_asked_for_until_there_is_one(visit, script):
     with visit(f"{script.url}#token=wrong", forgiven="401") as page:
-        page.locator("#token-wrong", has_text="that is not the user token").wait_for()
+        page.locator("#token-error", has_text="that is not the user token").wait_for()
         for _ in range(3):
             page.keyboard.press("Escape")
         page.locator("#token-dialog[open]").wait_for()
@@ -311,7 +311,7 @@ def test_charts_are_read_with_the_arrow_keys(opened, script):
     opened.locator("#c-latency").focus()
     opened.keyboard.press("ArrowLeft")
     opened.keyboard.press("ArrowLeft")
-    opened.locator("#time-said", has_text="0.2 s at").wait_for()
+    opened.locator("#time-text", has_text="0.2 s at").wait_for()
     opened.keyboard.press("Tab")
     opened.wait_for_function("() => document.getElementById('v-latency').textContent === '3.0 s'")
 
@@ -319,7 +319,7 @@ def test_charts_are_read_with_the_arrow_keys(opened, script):
 def test_a_reader_is_told_what_changes_and_not_every_figure(opened, script):
     live = "() => [...document.querySelectorAll('output, [aria-live], [role=status], [role=alert]')].map((each) => each.id)"
     assert sorted(opened.evaluate(live)) == [
-        "fault-foreseen", "fault-wrong", "graph-said", "link", "out-quality", "time-said", "toast", "token-wrong",
+        "fault-consequences", "fault-error", "graph-text", "link", "out-quality", "time-text", "toast", "token-error",
     ]  # fmt: skip
     script.say(samples=[sample(1001.0, quality="tentative")])
     opened.locator("#out-quality", has_text="tentative").wait_for()
@@ -350,7 +350,7 @@ def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, 
     script.drop()
     opened.locator("#graph-title", has_text="<img").wait_for()
     opened.locator("#task-1").click()
-    opened.locator("#detail .wrong", has_text="<script>").wait_for()
+    opened.locator("#detail .error", has_text="<script>").wait_for()
     opened.keyboard.press("f")
     opened.locator("#fault-dialog[open]").wait_for()
     assert (

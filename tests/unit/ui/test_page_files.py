@@ -35,7 +35,7 @@ def test_every_referenced_file_and_element_exists():
             assert other in files, f"{name} refers to {other}"
     ids = set(re.findall(r'id="([\w-]+)"', files["index.html"][0].decode()))
     for name, (content, _, _) in files.items():
-        for element in re.findall(r'(?:getElementById|get|say)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
+        for element in re.findall(r'(?:getElementById|get|setText)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
             assert element in ids, f"{name} refers to element '{element}'"
 
 

@@ -1,209 +1,213 @@
-// Lists beside the graph: tasks (only the rows in sight are in the page), nodes, the plan, what happened.
+// The lists below the graph: tasks, nodes, jobs, the plan and events.
 
-import { DEAD, MEANS, QUALITIES, bytes, clock, count, element, fill, mark, seconds, taskOf } from "./words.js";
+import { element, qualityMark, updateChildren } from "./dom.js";
+import { DEAD_STATES, QUALITIES, QUALITY_MEANINGS, formatBytes, formatClock, formatCount, formatSeconds, taskOf } from "./format.js";
 
-const ROW = 36, SHOWN_EVENTS = 150, SHOWN_NODES = 100, SHOWN_JOBS = 60, CHIPS = 24;
+const ROW_HEIGHT = 36, MAX_EVENTS = 150, MAX_NODES = 100, MAX_JOBS = 60, MAX_CHIPS = 24;
 
+// The tasks. Only the rows in view exist as elements.
 export class Tasks {
-  constructor(store, { choose, show }) {
-    Object.assign(this, { store, choose, show });
-    this.home = document.getElementById("tasks");
+  constructor(store, { selectTask, openTask }) {
+    Object.assign(this, { store, selectTask, openTask });
+    this.root = document.getElementById("tasks");
     this.filter = document.getElementById("filter");
-    this.chosen = -1;
+    this.selected = -1;
     this.pool = new Map();
     this.order = [];
-    this.top = element("div", { class: "row top", "aria-hidden": "true" }, ...["task", "quality", "epoch", "lag", "rows/s", "nodes"].map((name, k) => element("span", { class: k > 1 && k < 5 ? "r" : "" }, name)));
+    this.header = element("div", { class: "row top", "aria-hidden": "true" }, ...["task", "quality", "epoch", "lag", "rows/s", "nodes"].map((name, k) => element("span", { class: k > 1 && k < 5 ? "r" : "" }, name)));
     this.space = element("div", {});
-    this.home.append(this.top, this.space);
-    this.home.addEventListener("scroll", () => this.render());
-    this.filter.addEventListener("input", () => { this.sort(); this.home.scrollTop = 0; this.render(); });
-    this.home.addEventListener("keydown", (event) => this.key(event));
+    this.root.append(this.header, this.space);
+    this.root.addEventListener("scroll", () => this.render());
+    this.filter.addEventListener("input", () => { this.applyFilter(); this.root.scrollTop = 0; this.render(); });
+    this.root.addEventListener("keydown", (event) => this.handleKey(event));
   }
 
   picture() {
-    for (const row of this.pool.values()) row.home.remove();
+    for (const row of this.pool.values()) row.root.remove();
     this.pool.clear();
-    this.sort();
+    this.applyFilter();
     this.render();
   }
 
-  // The tasks whose name, quality, state or nodes hold what is looked for.
-  sort() {
-    const wanted = this.filter.value.trim().toLowerCase();
-    const holds = (task, index) => {
+  // Keep the tasks whose name, quality, state or nodes contain the filter's text.
+  applyFilter() {
+    const text = this.filter.value.trim().toLowerCase();
+    const matches = (task, index) => {
       const [state, quality, , , , , , replicas] = this.store.rows[index] ?? [];
-      return [task.name, quality, state, ...(replicas ?? []).map(([, node]) => node)].some((each) => each?.toLowerCase().includes(wanted));
+      return [task.name, quality, state, ...(replicas ?? []).map(([, node]) => node)].some((each) => each?.toLowerCase().includes(text));
     };
-    this.order = (this.store.picture?.tasks ?? []).flatMap((task, index) => (!wanted || holds(task, index) ? [index] : []));
-    this.space.style.height = `${this.order.length * ROW}px`;
+    this.order = (this.store.picture?.tasks ?? []).flatMap((task, index) => (!text || matches(task, index) ? [index] : []));
+    this.space.style.height = `${this.order.length * ROW_HEIGHT}px`;
   }
 
-  key(event) {
+  handleKey(event) {
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
     event.preventDefault();
-    const at = this.order.indexOf(this.chosen) + (event.key === "ArrowDown" ? 1 : -1);
+    const at = this.order.indexOf(this.selected) + (event.key === "ArrowDown" ? 1 : -1);
     const index = this.order[Math.max(0, Math.min(this.order.length - 1, at))];
-    if (index !== undefined) this.choose(index), this.reveal(index);
+    if (index !== undefined) this.selectTask(index), this.reveal(index);
   }
 
   reveal(index) {
-    const top = this.order.indexOf(index) * ROW;
-    if (top < this.home.scrollTop) this.home.scrollTop = top;
-    else if (top + 2 * ROW > this.home.scrollTop + this.home.clientHeight) this.home.scrollTop = top + 2 * ROW - this.home.clientHeight;
+    const top = this.order.indexOf(index) * ROW_HEIGHT;
+    if (top < this.root.scrollTop) this.root.scrollTop = top;
+    else if (top + 2 * ROW_HEIGHT > this.root.scrollTop + this.root.clientHeight) this.root.scrollTop = top + 2 * ROW_HEIGHT - this.root.clientHeight;
   }
 
   render() {
     if (!this.store.picture) return;
-    if (this.filter.value) this.sort();
-    const first = Math.max(0, Math.floor(this.home.scrollTop / ROW) - 1);
-    const last = Math.min(this.order.length, first + Math.ceil(this.home.clientHeight / ROW) + 2);
-    const seen = new Set();
+    if (this.filter.value) this.applyFilter();
+    const first = Math.max(0, Math.floor(this.root.scrollTop / ROW_HEIGHT) - 1);
+    const last = Math.min(this.order.length, first + Math.ceil(this.root.clientHeight / ROW_HEIGHT) + 2);
+    const shown = new Set();
     for (let place = first; place < last; place++) {
       const index = this.order[place];
-      seen.add(index);
-      this.row(index, place);
+      shown.add(index);
+      this.renderRow(index, place);
     }
-    for (const [index, row] of this.pool) if (!seen.has(index)) row.home.remove(), this.pool.delete(index);
-    const chosen = this.pool.get(this.chosen);
-    this.home.setAttribute("aria-activedescendant", chosen ? chosen.home.id : "");
+    for (const [index, row] of this.pool) if (!shown.has(index)) row.root.remove(), this.pool.delete(index);
+    const selected = this.pool.get(this.selected);
+    this.root.setAttribute("aria-activedescendant", selected ? selected.root.id : "");
   }
 
-  row(index, place) {
+  renderRow(index, place) {
     let row = this.pool.get(index);
     if (!row) {
       const cells = ["", "", "r", "r", "r", ""].map((kind) => element("span", { class: kind }));
-      const home = element("div", { class: "row", role: "option", id: `task-${index}`, onclick: () => this.show(index) }, ...cells);
-      row = { home, cells, said: [] };
+      const root = element("div", { class: "row", role: "option", id: `task-${index}`, onclick: () => this.openTask(index) }, ...cells);
+      row = { root, cells, texts: [] };
       this.pool.set(index, row);
-      this.home.append(home);
+      this.root.append(root);
     }
     const data = this.store.rows[index];
     const quality = data?.[1] ?? null;
-    const texts = [this.store.picture.tasks[index].name, quality ?? data?.[0] ?? "–", data?.[2] ?? "–", seconds(data?.[4] ?? null), count(data?.[5] ?? null),
-      (data?.[7] ?? []).map(([, node, state]) => (DEAD.has(state) ? `${node} (${state})` : node)).join(" ")];
+    const texts = [this.store.picture.tasks[index].name, quality ?? data?.[0] ?? "–", data?.[2] ?? "–", formatSeconds(data?.[4] ?? null), formatCount(data?.[5] ?? null),
+      (data?.[7] ?? []).map(([, node, state]) => (DEAD_STATES.has(state) ? `${node} (${state})` : node)).join(" ")];
     texts.forEach((text, k) => {
-      if (row.said[k] === text) return;
-      row.said[k] = text;
-      if (k === 1) row.cells[k].replaceChildren(mark(quality), String(text)), row.cells[k].className = quality ? `t-${quality}` : "";
+      if (row.texts[k] === text) return;
+      row.texts[k] = text;
+      if (k === 1) row.cells[k].replaceChildren(qualityMark(quality), String(text)), row.cells[k].className = quality ? `t-${quality}` : "";
       else row.cells[k].textContent = text;
     });
-    const top = `${(place + 1) * ROW}px`;
-    if (row.home.style.top !== top) row.home.style.top = top, row.home.setAttribute("aria-posinset", place + 1);
-    row.home.setAttribute("aria-setsize", this.order.length);
-    row.home.classList.toggle("chosen", index === this.chosen);
-    row.home.setAttribute("aria-selected", index === this.chosen);
-    row.home.dataset.state = data?.[0] ?? "";
+    const top = `${(place + 1) * ROW_HEIGHT}px`;
+    if (row.root.style.top !== top) row.root.style.top = top, row.root.setAttribute("aria-posinset", place + 1);
+    row.root.setAttribute("aria-setsize", this.order.length);
+    row.root.classList.toggle("selected", index === this.selected);
+    row.root.setAttribute("aria-selected", index === this.selected);
+    row.root.dataset.state = data?.[0] ?? "";
   }
 }
 
 export class Nodes {
-  constructor(store, { lose, choose }) {
-    Object.assign(this, { store, lose, choose });
-    this.home = document.getElementById("nodes");
+  constructor(store, { showLoss, openTask }) {
+    Object.assign(this, { store, showLoss, openTask });
+    this.root = document.getElementById("nodes");
     this.rest = document.getElementById("nodes-rest");
-    this.made = new Map();
+    this.items = new Map();
   }
 
   render() {
-    const here = new Map();
+    const replicas = new Map();
     this.store.rows.forEach((row, index) => row?.[7].forEach(([number, node, state]) => {
-      if (!here.has(node)) here.set(node, []);
-      here.get(node).push([index, number, state]);
+      if (!replicas.has(node)) replicas.set(node, []);
+      replicas.get(node).push([index, number, state]);
     }));
     const { nodes } = this.store;
-    const first = nodes.size > SHOWN_NODES ? (name) => nodes.get(name).state !== "lost" : () => false;  // of many, those that are lost come first
-    const names = [...nodes.keys()].sort((a, b) => first(a) - first(b) || (a < b ? -1 : 1)).slice(0, SHOWN_NODES);
+    const rank = nodes.size > MAX_NODES ? (name) => nodes.get(name).state !== "lost" : () => false;  // if not all nodes fit, lost ones come first
+    const names = [...nodes.keys()].sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1)).slice(0, MAX_NODES);
     const shown = new Set(names);
-    for (const [name, made] of this.made) if (!shown.has(name)) made.home.remove(), this.made.delete(name);
-    names.forEach((name, place) => this.node(nodes.get(name), here.get(name) ?? [], place));
-    this.rest.textContent = !names.length ? "No node has registered: start one with holdfast node." : nodes.size > names.length ? `and ${nodes.size - names.length} more` : "";
+    for (const [name, item] of this.items) if (!shown.has(name)) item.root.remove(), this.items.delete(name);
+    names.forEach((name, place) => this.renderNode(nodes.get(name), replicas.get(name) ?? [], place));
+    this.rest.textContent = !names.length ? "No node has registered. Start one with holdfast node." : nodes.size > names.length ? `and ${nodes.size - names.length} more` : "";
     this.rest.hidden = !this.rest.textContent;
   }
 
-  node(node, replicas, place) {
+  renderNode(node, replicas, place) {
     const { picture } = this.store;
     const key = JSON.stringify([picture?.job, node, replicas]);
-    let made = this.made.get(node.name);
-    if (!made) this.made.set(node.name, made = { home: element("li") });
-    if (this.home.children[place] !== made.home) this.home.insertBefore(made.home, this.home.children[place] ?? null);
-    if (made.key === key) return;
-    made.key = key;
-    made.home.className = `node ${node.state}`;
+    let item = this.items.get(node.name);
+    if (!item) this.items.set(node.name, item = { root: element("li") });
+    if (this.root.children[place] !== item.root) this.root.insertBefore(item.root, this.root.children[place] ?? null);
+    if (item.key === key) return;
+    item.key = key;
+    item.root.className = `node ${node.state}`;
     const meter = element("i");
     meter.style.width = `${Math.min(100, (100 * (node.cpu ?? 0)) / (node.cores || 1))}%`;
-    const said = [
-      node.cpu == null ? "CPU –" : `${node.cpu.toFixed(2)} ${node.cores ? `of ${count(node.cores)} ` : ""}cores`, bytes(node.memory_bytes),
-      node.labels?.rack ? `rack ${node.labels.rack}` : null, node.stalled_s ? `silent for ${seconds(node.stalled_s)}` : null,
+    const facts = [
+      node.cpu == null ? "CPU –" : `${node.cpu.toFixed(2)} ${node.cores ? `of ${formatCount(node.cores)} ` : ""}cores`, formatBytes(node.memory_bytes),
+      node.labels?.rack ? `rack ${node.labels.rack}` : null, node.stalled_s ? `silent for ${formatSeconds(node.stalled_s)}` : null,
     ];
-    fill(made.home, [
+    updateChildren(item.root, [
       element("div", { class: "top" }, element("b", {}, node.name), element("span", { class: `state ${node.state}` }, node.state),
-        picture ? element("button", { type: "button", "aria-label": `What if ${node.name} were lost?`, onclick: () => this.lose(node.name) }, "what if it were lost?") : null),
+        picture ? element("button", { type: "button", "aria-label": `What if ${node.name} were lost?`, onclick: () => this.showLoss(node.name) }, "what if it were lost?") : null),
       element("div", { class: "meter", "aria-hidden": "true" }, meter),
-      element("p", { class: "note" }, said.filter(Boolean).join(" · ")),
-      element("div", { class: "chips" }, ...replicas.slice(0, CHIPS).map(([index, number, state]) => this.chip(picture.tasks[index]?.name ?? "", index, number, state)),
-        replicas.length > CHIPS ? element("span", { class: "note" }, `and ${replicas.length - CHIPS} more`) : null)]);
+      element("p", { class: "note" }, facts.filter(Boolean).join(" · ")),
+      element("div", { class: "chips" }, ...replicas.slice(0, MAX_CHIPS).map(([index, number, state]) => this.chip(picture.tasks[index]?.name ?? "", index, number, state)),
+        replicas.length > MAX_CHIPS ? element("span", { class: "note" }, `and ${replicas.length - MAX_CHIPS} more`) : null)]);
   }
 
   chip(name, index, number, state) {
-    return element("button", { type: "button", class: `chip ${state}`, title: state, "aria-label": `${name}, ${state}`, "data-key": `${index}.${number}`, onclick: () => this.choose(index) }, name);
+    return element("button", { type: "button", class: `chip ${state}`, title: state, "aria-label": `${name}, ${state}`, "data-key": `${index}.${number}`, onclick: () => this.openTask(index) }, name);
   }
 }
 
-// Every job with its state and what its output is worth now; there from the second job on.
+// All jobs with their states and the quality of their output. The list is hidden if there is only one job.
 export class Jobs {
-  constructor(store, { follow }) {
-    Object.assign(this, { store, follow });
-    this.home = document.getElementById("jobs");
+  constructor(store, { followJob }) {
+    Object.assign(this, { store, followJob });
+    this.root = document.getElementById("jobs");
   }
 
   render() {
     const { jobs, picture } = this.store;
     document.getElementById("jobs-card").hidden = jobs.length < 2;
-    fill(this.home, [...jobs.slice(0, SHOWN_JOBS).map((job) => element("li", { "data-key": `${job.id}` },
-      element("button", { type: "button", class: "job", "aria-current": job.id === picture?.job ? "true" : null, onclick: () => this.follow(job.id) },
+    updateChildren(this.root, [...jobs.slice(0, MAX_JOBS).map((job) => element("li", { "data-key": `${job.id}` },
+      element("button", { type: "button", class: "job", "aria-current": job.id === picture?.job ? "true" : null, onclick: () => this.followJob(job.id) },
         element("b", {}, job.name), element("span", { class: "note" }, `job ${job.id}`), element("span", { class: `state ${job.state}` }, job.state),
-        element("span", { class: job.quality ? `t-${job.quality}` : "note" }, mark(job.quality), job.quality ?? "no output yet")))),
-    jobs.length > SHOWN_JOBS ? element("li", { class: "note" }, `and ${jobs.length - SHOWN_JOBS} more, in the list above`) : null]);
+        element("span", { class: job.quality ? `t-${job.quality}` : "note" }, qualityMark(job.quality), job.quality ?? "no output yet")))),
+    jobs.length > MAX_JOBS ? element("li", { class: "note" }, `and ${jobs.length - MAX_JOBS} more in the menu above`) : null]);
   }
 }
 
+// The plan: the tasks that it names and why, or all tasks if it names none.
 export class Plan {
-  constructor(store, { choose }) {
-    Object.assign(this, { store, choose });
-    this.home = document.getElementById("plan");
+  constructor(store, { openTask }) {
+    Object.assign(this, { store, openTask });
+    this.root = document.getElementById("plan");
   }
 
   picture() {
     const picture = this.store.picture;
-    if (!picture) return this.home.replaceChildren(element("p", { class: "empty" }, "No job is shown."));
+    if (!picture) return this.root.replaceChildren(element("p", { class: "empty" }, "No job is selected."));
     const { plan, tasks } = picture;
     const planned = tasks.map((task, index) => [task, index]).filter(([task]) => task.reason?.planned);
     const rows = planned.length ? planned : tasks.map((task, index) => [task, index]).slice(0, 40);
     rows.sort((a, b) => (a[0].reason?.quality_without ?? 2) - (b[0].reason?.quality_without ?? 2));
-    const worth = plan.quality;
-    return this.home.replaceChildren(...[
+    const { quality } = plan;
+    return this.root.replaceChildren(...[
       element("p", {}, plan.summary),
-      element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, "task"), element("th", {}, "why it has what it has"), worth === null ? null : element("th", {}, "worth without it"))),
+      element("table", {}, element("thead", {}, element("tr", {}, element("th", {}, "task"), element("th", {}, "why it has these replicas"), quality === null ? null : element("th", {}, "quality without it"))),
         element("tbody", {}, ...rows.map(([task, index]) => element("tr", {},
-          element("td", {}, element("button", { type: "button", class: "link", onclick: () => this.choose(index) }, task.name)),
+          element("td", {}, element("button", { type: "button", class: "link", onclick: () => this.openTask(index) }, task.name)),
           element("td", {}, task.reason?.why.join("; ") ?? ""),
-          worth === null ? null : this.worth(task, worth))))),
-      plan.next ? element("p", { class: "note" }, `The next unit of budget: ${plan.next.why}`) : null].filter(Boolean));
+          quality === null ? null : this.qualityCell(task, quality))))),
+      plan.next ? element("p", { class: "note" }, `With one more unit of budget: ${plan.next.why}`) : null].filter(Boolean));
   }
 
-  worth(task, worth) {
+  qualityCell(task, quality) {
     const without = task.reason?.quality_without;
     if (without === null || without === undefined) return element("td", { class: "n" }, "–");
-    const bar = element("i", { class: "worth", title: "what it adds" });
-    bar.style.width = `${Math.round(46 * Math.max(0, worth - without))}px`;
+    const bar = element("i", { class: "gain", title: "what its replica adds" });
+    bar.style.width = `${Math.round(46 * Math.max(0, quality - without))}px`;
     return element("td", { class: "n" }, without.toFixed(3), bar);
   }
 }
 
+// The events of the job that is shown, newest first.
 export class Events {
   constructor(store) {
     this.store = store;
-    this.home = document.getElementById("events");
+    this.root = document.getElementById("events");
     this.all = document.getElementById("events-all");
     this.all.addEventListener("change", () => this.rebuild());
     this.last = 0;
@@ -211,20 +215,20 @@ export class Events {
 
   rebuild() {
     this.last = 0;
-    this.home.replaceChildren();
+    this.root.replaceChildren();
     this.render();
   }
 
   render() {
     const job = this.store.picture?.job;
-    const fitting = this.store.events.filter((event) => event.number > this.last && this.wanted(event, job)).slice(-SHOWN_EVENTS);
+    const newEvents = this.store.events.filter((event) => event.number > this.last && this.isShown(event, job)).slice(-MAX_EVENTS);
     if (this.store.events.length) this.last = Math.max(this.last, this.store.events[this.store.events.length - 1].number);
-    if (!fitting.length) return;
-    this.home.prepend(...fitting.reverse().map(line));
-    while (this.home.childElementCount > SHOWN_EVENTS) this.home.lastElementChild.remove();
+    if (!newEvents.length) return;
+    this.root.prepend(...newEvents.reverse().map(eventLine));
+    while (this.root.childElementCount > MAX_EVENTS) this.root.lastElementChild.remove();
   }
 
-  wanted(event, job) {
+  isShown(event, job) {
     if (this.all.checked) return true;
     if (event.job !== null && job && event.job !== job) return false;
     if (event.kind !== "replica") return true;
@@ -232,15 +236,15 @@ export class Events {
   }
 }
 
-function line(event) {
+function eventLine(event) {
   const who = event.replica ? taskOf(event.replica) : event.job !== null && event.kind === "job" ? `job ${event.job}` : null;
   const state = event.data?.state;
-  const kind = event.kind === "fault" ? "fault" : DEAD.has(state) && state !== "stopped" || / is lost/.test(event.text) ? "bad" : state === "running" || / is back/.test(event.text) ? "good" : "";
+  const kind = event.kind === "fault" ? "fault" : DEAD_STATES.has(state) && state !== "stopped" || / is lost/.test(event.text) ? "bad" : state === "running" || / is back/.test(event.text) ? "good" : "";
   const where = event.replica && event.node ? ` on ${event.node}` : "";
-  return element("li", {}, element("time", {}, clock(event.at_s)), element("span", { class: kind }, who ? element("b", {}, `${who}${where} `) : null, event.text));
+  return element("li", {}, element("time", {}, formatClock(event.at_s)), element("span", { class: kind }, who ? element("b", {}, `${who}${where} `) : null, event.text));
 }
 
-export function legend() {
-  document.getElementById("legend").replaceChildren(...QUALITIES.map((quality) => element("li", { title: MEANS[quality] }, mark(quality), quality)));
-  document.getElementById("help-marks").replaceChildren(...QUALITIES.flatMap((quality) => [element("dt", {}, mark(quality), quality), element("dd", {}, MEANS[quality])]));
+export function renderLegend() {
+  document.getElementById("legend").replaceChildren(...QUALITIES.map((quality) => element("li", { title: QUALITY_MEANINGS[quality] }, qualityMark(quality), quality)));
+  document.getElementById("help-marks").replaceChildren(...QUALITIES.flatMap((quality) => [element("dt", {}, qualityMark(quality), quality), element("dd", {}, QUALITY_MEANINGS[quality])]));
 }

@@ -1,6 +1,6 @@
-// Light and dark: as the system has it, until the reader says otherwise. Colours are read once per change, for the canvases.
+// The light and dark themes. The page follows the system until the user chooses. Canvases read the colours from `colours`.
 
-import { browser } from "./keeping.js";
+import { browserStorage } from "./browser_storage.js";
 
 const NAMES = ["ink", "soft", "faint", "card", "edge", "sunk", "accent", "exact", "tentative", "predicted", "absent", "none",
   "exact-text", "tentative-text", "predicted-text", "absent-text", "s0", "s1", "s2", "s3", "s4", "s5"];
@@ -10,8 +10,8 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set();
 
 function apply() {
-  const chosen = browser.getItem("holdfast-theme");
-  document.documentElement.dataset.theme = chosen ?? (system.matches ? "dark" : "light");
+  const choice = browserStorage.getItem("holdfast-theme");
+  document.documentElement.dataset.theme = choice ?? (system.matches ? "dark" : "light");
   const style = getComputedStyle(document.documentElement);
   for (const name of NAMES) colours[name] = style.getPropertyValue(`--${name}`).trim();
   for (const listener of listeners) listener();
@@ -19,18 +19,18 @@ function apply() {
 
 export function toggleTheme() {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  if (next === (system.matches ? "dark" : "light")) browser.removeItem("holdfast-theme");
-  else browser.setItem("holdfast-theme", next);
+  if (next === (system.matches ? "dark" : "light")) browserStorage.removeItem("holdfast-theme");
+  else browserStorage.setItem("holdfast-theme", next);
   apply();
 }
 
-export const onTheme = (listener) => listeners.add(listener);
+export const onThemeChange = (listener) => listeners.add(listener);
 
 system.addEventListener("change", apply);
 apply();
 
-// A canvas as sharp as the screen: sets its size in pixels and returns a context that counts in CSS pixels.
-export function sharp(canvas, width, height) {
+// Set the size of a canvas to the resolution of the screen, and return a context that counts in CSS pixels.
+export function sharpContext(canvas, width, height) {
   const ratio = Math.min(devicePixelRatio || 1, 3);
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
