@@ -1,4 +1,4 @@
-"""Debian's Chromium, and a control plane with light PEs for it to look at."""
+"""Fixtures: Debian's Chromium, and a cluster of real processes with light PEs."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,10 +26,10 @@ PES = {
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser for the tests of one file (while it is open, its event loop is this thread's). Skipped where there is none."""
+    """A browser for the tests of one file, which are skipped without Chromium. It occupies this thread's event loop."""
     if CHROMIUM is None:
-        pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing; pip install playwright")
+        pytest.skip("Chromium is not installed; on Debian: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed; pip install playwright")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield browser
@@ -38,43 +38,43 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def cluster(chromium, tmp_path_factory) -> Iterator[ProcessCluster]:
-    """An orchestrator that allows faults, three nodes and a running job: real processes, light PEs."""
-    with ProcessCluster(tmp_path_factory.mktemp("page"), serve_options=["--beat", "0.1", "--faults"]) as made:
-        made.start_orchestrator()
+    """An orchestrator that allows faults, three nodes, and a running job of light PEs."""
+    with ProcessCluster(tmp_path_factory.mktemp("page"), serve_options=["--beat", "0.1", "--faults"]) as processes:
+        processes.start_orchestrator()
         for name in ("n1", "n2", "n3"):
-            made.start_node(name)
-        made.wait_for_nodes(3)
-        number = made.client.submit(Job(job="bargains", host_kind="light", pes=PES))
-        made.client.wait_for(number, ["running"], limit_s=60)
-        yield made
+            processes.start_node(name)
+        processes.wait_for_nodes(3)
+        number = processes.client.submit(Job(job="bargains", host_kind="light", pes=PES))
+        processes.client.wait_for(number, ["running"], limit_s=60)
+        yield processes
 
 
 @pytest.fixture
 def address(cluster) -> tuple[str, str]:
-    """Where the page is, and the user token."""
+    """The orchestrator's URL and its user token."""
     return (cluster.folder / "address").read_text().strip(), (cluster.folder / "user.token").read_text().strip()
 
 
 @pytest.fixture
 def visit(chromium) -> Iterator[Callable[..., Any]]:
-    """Opens pages; in the end no page may have said an error or asked anybody else for anything."""
-    wrong: list[str] = []
+    """Open pages. Fails if a page logs an error or a warning, or sends a request to another server."""
+    errors: list[str] = []
 
     @contextmanager
-    def opened(url: str, *, width: int = 1280, height: int = 900, forgiven: str = "nothing", **settings: Any) -> Iterator[Any]:
+    def open_page(url: str, *, width: int = 1280, height: int = 900, ignored: str = "nothing", **settings: Any) -> Iterator[Any]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **settings)
         context.set_default_timeout(LIMIT_MS)
         page = context.new_page()
         page.on(
             "console",
-            lambda said: wrong.append(said.text) if said.type in ("error", "warning") and forgiven not in said.text else None,
+            lambda line: errors.append(line.text) if line.type in ("error", "warning") and ignored not in line.text else None,
         )
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        home = url.split("/ui/")[0]
-        page.on("request", lambda asked: None if asked.url.startswith((home, "data:")) else wrong.append(f"asked for {asked.url}"))
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        origin = url.split("/ui/")[0]
+        page.on("request", lambda sent: None if sent.url.startswith((origin, "data:")) else errors.append(f"requested {sent.url}"))
         page.goto(url)
         yield page
         context.close()
 
-    yield opened
-    assert wrong == []
+    yield open_page
+    assert errors == []

@@ -1,4 +1,4 @@
-"""The page in a real browser: it opens, lives, strikes, and can be used by everybody."""
+"""The page of a real cluster in a real browser."""
 
 import json
 import runpy
@@ -13,56 +13,56 @@ from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 WRITE_RUN = runpy.run_path(str(Path(__file__).parents[2] / "unit" / "ui" / "conftest.py"))["write_run"]
 
 
-def shown(page) -> None:
-    """Wait until the job's tasks are there and move."""
+def wait_for_tasks(page) -> None:
+    """Wait until the job's tasks are shown and running."""
     page.locator("#tasks [role=option]").first.wait_for()
     page.locator("#tasks [role=option][data-state=running]").first.wait_for()
 
 
-def text_of(page, selector: str, holds: str) -> None:
-    page.locator(selector, has_text=holds).first.wait_for()
+def wait_for_text(page, selector: str, text: str) -> None:
+    page.locator(selector, has_text=text).first.wait_for()
 
 
-def at(address: tuple[str, str], **more: object) -> str:
+def page_url(address: tuple[str, str], **more: object) -> str:
     return f"{address[0]}/ui/#token={address[1]}" + "".join(f"&{name}={value}" for name, value in more.items())
 
 
-def test_a_token_is_needed_and_a_wrong_one_is_told(visit, address):
+def test_page_asks_for_a_token_and_rejects_a_wrong_one(visit, address):
     url, token = address
-    with visit(f"{url}/", forgiven="401") as page:
+    with visit(f"{url}/", ignored="401") as page:
         page.locator("#token-dialog[open]").wait_for()
         assert page.url.startswith(f"{url}/ui/")
         assert page.evaluate("() => fetch('/v1/feed').then((answer) => answer.status)") == 401
         page.fill("#token", "guessed")
         page.press("#token", "Enter")
-        text_of(page, "#token-error", "is not this orchestrator's user token")
+        wait_for_text(page, "#token-error", "is not this orchestrator's user token")
         page.fill("#token", token)
         page.press("#token", "Enter")
-        shown(page)
+        wait_for_tasks(page)
         assert page.locator("#token-dialog[open]").count() == 0
 
 
-def test_the_token_leaves_the_address_and_stays_in_the_tab(visit, address):
-    with visit(at(address)) as page:
-        shown(page)
+def test_token_is_removed_from_the_address_and_kept_for_the_tab(visit, address):
+    with visit(page_url(address)) as page:
+        wait_for_tasks(page)
         assert address[1] not in page.url
         page.reload()
-        shown(page)
+        wait_for_tasks(page)
         assert page.evaluate("() => localStorage.length") == 0
 
 
-def test_a_killed_pe_is_seen_and_seen_to_come_back_without_reloading(visit, cluster, address):
-    with visit(at(address)) as page:
-        shown(page)
+def test_page_shows_a_crash_and_its_recovery_without_reload(visit, cluster, address):
+    with visit(page_url(address)) as page:
+        wait_for_tasks(page)
         page.evaluate("() => { window.same = true }")
         page.wait_for_function("() => holdfast.store.jobs[0].quality === 'exact'")
         before = int(page.locator("#recoveries-big").inner_text().split()[0])
         cluster.client.inject({"fault": "crash-pe", "pe": "bargain_index/0"})
-        text_of(page, "#events li", "fault crash-pe bargain_index/0")
-        text_of(page, "#events li .bad", "failed: a fault was injected")
+        wait_for_text(page, "#events li", "fault crash-pe bargain_index/0")
+        wait_for_text(page, "#events li .bad", "failed: a fault was injected")
         page.locator("#recoveries-note", has_text="last: bargain_index/0 after").wait_for()
-        text_of(page, "#link-text", "live")
-        shown(page)
+        wait_for_text(page, "#link-text", "live")
+        wait_for_tasks(page)
         assert int(page.locator("#recoveries-big").inner_text().split()[0]) > before
         epoch = "() => holdfast.store.rows.map((row) => row[2])"
         first = page.evaluate(epoch)
@@ -70,80 +70,80 @@ def test_a_killed_pe_is_seen_and_seen_to_come_back_without_reloading(visit, clus
         assert page.evaluate("() => window.same") is True
 
 
-def test_a_fault_is_injected_from_the_page_after_a_confirmation(visit, cluster, address):
-    with visit(at(address), forgiven="422") as page:
-        shown(page)
+def test_page_injects_a_fault_after_confirmation(visit, cluster, address):
+    with visit(page_url(address), ignored="422") as page:
+        wait_for_tasks(page)
         page.keyboard.press("f")
         page.select_option("#fault-kind", "crash-pe")
-        whom = page.locator("#fault-replica option", has_text="vwap/0").first.get_attribute("value")
-        page.select_option("#fault-replica", whom)
-        text_of(page, "#fault-consequences", "No output is lost and no reader waits")
+        replica = page.locator("#fault-replica option", has_text="vwap/0").first.get_attribute("value")
+        page.select_option("#fault-replica", replica)
+        wait_for_text(page, "#fault-consequences", "No output is lost and no reader waits")
         assert page.locator("#fault-inject").is_disabled()
-        started = sum(cluster.starts().values())
+        starts = sum(cluster.starts().values())
         page.check("#fault-confirm")
         page.click("#fault-inject")
-        text_of(page, "#toast", "Injected: crash-pe vwap/0")
-        text_of(page, "#events li", f"fault crash-pe {whom}")
-        cluster.wait_until(lambda: sum(cluster.starts().values()) > started, limit_s=30, what="vwap is started again")
+        wait_for_text(page, "#toast", "Injected: crash-pe vwap/0")
+        wait_for_text(page, "#events li", f"fault crash-pe {replica}")
+        cluster.wait_until(lambda: sum(cluster.starts().values()) > starts, limit_s=30, what="vwap is restarted")
         page.keyboard.press("f")
         page.select_option("#fault-kind", "stall-pe")
         page.check("#fault-confirm")
         page.click("#fault-inject")
-        text_of(page, "#fault-error", "a light PE cannot stall")
+        wait_for_text(page, "#fault-error", "a light PE cannot stall")
 
 
-def test_keys_work_as_soon_as_anything_is_seen(visit, address):
-    with visit(at(address)) as page:  # as if everything came before the first lists were due
+def test_keys_work_before_the_first_lists_are_drawn(visit, address):
+    with visit(page_url(address)) as page:  # a constant frame time: the lists never become due
         page.add_init_script("const wait = requestAnimationFrame; window.requestAnimationFrame = (draw) => wait(() => draw(100))")
         page.reload()
-        shown(page)
+        wait_for_tasks(page)
         page.keyboard.press("f")
         page.locator("#fault-dialog[open]").wait_for()
 
 
-def test_a_pe_host_that_is_killed_from_the_page_comes_back(visit, cluster, address):
-    with visit(at(address)) as page:
-        shown(page)
+def test_pe_host_recovers_after_the_page_kills_it(visit, cluster, address):
+    with visit(page_url(address)) as page:
+        wait_for_tasks(page)
         page.keyboard.press("f")
         page.select_option("#fault-kind", "crash-host")
         page.select_option("#fault-node", "n2")
         page.locator("#fault-consequences .sentences p").first.wait_for()
         page.check("#fault-confirm")
         page.click("#fault-inject")
-        text_of(page, "#events li .bad", "the PE host was killed by SIGKILL")
+        wait_for_text(page, "#events li .bad", "the PE host was killed by SIGKILL")
         cluster.wait_until(
             lambda: all(r["state"] == "running" for task in cluster.client.job(1)["tasks"] for r in task["replicas"]), limit_s=60
         )
         page.locator("#replicas-big", has_text="10 of 10 alive").wait_for()
 
 
-def test_what_a_lost_node_would_do_is_told_and_drawn(visit, cluster, address):
+def test_consequences_of_a_lost_node_are_shown(visit, cluster, address):
     replicas = {r["key"]: (task["task"], r["node"]) for task in cluster.client.job(1)["tasks"] for r in task["replicas"]}
-    alone = [task for task, _ in replicas.values() if sum(task == other for other, _ in replicas.values()) == 1]
-    node = next(node for task, node in replicas.values() if task in alone)
-    with visit(at(address)) as page:
-        shown(page)
+    unreplicated = [task for task, _ in replicas.values() if sum(task == other for other, _ in replicas.values()) == 1]
+    node = next(node for task, node in replicas.values() if task in unreplicated)
+    with visit(page_url(address)) as page:
+        wait_for_tasks(page)
         page.locator(".node", has_text=node).get_by_role("button", name="what if").click()
-        text_of(page, "#detail h2", f"If {node} were lost now")
-        text_of(page, "#detail .sentences .worse", "no other replica is alive, so it stops")
+        wait_for_text(page, "#detail h2", f"If {node} were lost now")
+        wait_for_text(page, "#detail .sentences .worse", "no other replica is alive, so it stops")
         down = page.evaluate("() => [...holdfast.graph.overlay.down]")
-        assert down and set(down) <= set(alone)
+        assert down and set(down) <= set(unreplicated)
         page.keyboard.press("Escape")
         page.locator("#detail").wait_for(state="hidden")
 
 
-def test_the_keyboard_is_enough(visit, address):
-    with visit(at(address), color_scheme="light") as page:
-        shown(page)
+def test_page_can_be_used_with_the_keyboard_alone(visit, address):
+    with visit(page_url(address), color_scheme="light") as page:
+        wait_for_tasks(page)
         page.keyboard.press("Tab")
         assert page.evaluate("() => document.activeElement.className") == "skip"
         page.keyboard.press("g")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        chosen = page.locator("#detail h2").inner_text()
-        assert chosen.endswith("_filter/0")
-        text_of(page, "#graph-text", chosen)
-        assert page.locator("#tasks [aria-selected=true]").inner_text().startswith(chosen)
+        selected = page.locator("#detail h2").inner_text()
+        assert selected.endswith("_filter/0")
+        wait_for_text(page, "#graph-text", selected)
+        assert page.locator("#tasks [aria-selected=true]").inner_text().startswith(selected)
         assert page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle") == "solid"
         page.keyboard.press("Enter")
         assert page.evaluate("() => document.activeElement.id") == "detail"
@@ -151,7 +151,7 @@ def test_the_keyboard_is_enough(visit, address):
         page.keyboard.press("Tab")
         assert page.evaluate("() => document.activeElement.textContent") == "kill"
         page.keyboard.press("Enter")
-        assert page.locator("#fault-replica").input_value().startswith(f"1:{chosen}.")
+        assert page.locator("#fault-replica").input_value().startswith(f"1:{selected}.")
         page.keyboard.press("Escape")
         page.keyboard.press("t")
         assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
@@ -165,14 +165,14 @@ def test_the_keyboard_is_enough(visit, address):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, address, scheme):
-    with visit(at(address), width=360, height=740, color_scheme=scheme, has_touch=True, device_scale_factor=2) as page:
-        shown(page)
+def test_page_fits_a_phone_without_horizontal_scrolling(visit, address, scheme):
+    with visit(page_url(address), width=360, height=740, color_scheme=scheme, has_touch=True, device_scale_factor=2) as page:
+        wait_for_tasks(page)
         assert page.evaluate("() => document.documentElement.dataset.theme") == scheme
         assert page.evaluate("() => document.documentElement.scrollWidth") == 360
         assert page.evaluate("() => holdfast.graph.layout.down") is True
         page.tap("#fault-open")
-        page.locator("#fault-dialog[open]").wait_for()  # a tap becomes a click when the browser knows that it is no more
+        page.locator("#fault-dialog[open]").wait_for()  # the browser turns a tap into a click only after a delay
         box = page.locator("#fault-dialog").bounding_box()
         assert box["x"] >= 0 and box["x"] + box["width"] <= 360
         heights = (
@@ -181,24 +181,24 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(visit, address, sche
         assert min(page.evaluate(heights)) >= 38
 
 
-def test_an_orchestrator_that_dies_is_waited_for_and_shown_again(visit, cluster, address):
-    with visit(at(address), forgiven="ERR_") as page:
-        shown(page)
+def test_page_reconnects_after_an_orchestrator_crash(visit, cluster, address):
+    with visit(page_url(address), ignored="ERR_") as page:
+        wait_for_tasks(page)
         cluster.kill_orchestrator()
-        text_of(page, "#link-text", "disconnected, retrying")
+        wait_for_text(page, "#link-text", "disconnected, retrying")
         cluster.start_orchestrator()
-        text_of(page, "#link-text", "live")
-        text_of(page, "#about", "orchestrator of term 2")
-        shown(page)
+        wait_for_text(page, "#link-text", "live")
+        wait_for_text(page, "#about", "orchestrator of term 2")
+        wait_for_tasks(page)
 
 
-def test_faults_need_the_orchestrators_leave(visit, tmp_path):
+def test_faults_require_the_option_faults(visit, tmp_path):
     with ProcessCluster(tmp_path) as other:
         other.start_orchestrator()
         other.wait_until(other.client.health, limit_s=60)
         url, token = ((other.folder / name).read_text().strip() for name in ("address", "user.token"))
-        with visit(at((url, token))) as page:
-            text_of(page, "#graph-empty", "No job is running")
+        with visit(page_url((url, token))) as page:
+            wait_for_text(page, "#graph-empty", "No job is running")
             assert page.locator("#fault-open").get_attribute("title") == "Start the orchestrator with --faults to allow it"
             page.keyboard.press("f")
             assert page.locator("#fault-dialog[open]").count() == 0
@@ -206,22 +206,22 @@ def test_faults_need_the_orchestrators_leave(visit, tmp_path):
             other.client.inject({"fault": "crash-pe", "pe": "vwap/0"})
 
 
-def test_a_run_that_is_over_is_played_back_and_sought_in(visit, tmp_path):
+def test_finished_run_is_played_back_with_seeking(visit, tmp_path):
     run = WRITE_RUN(tmp_path / "run")
-    with subprocess.Popen([*HOLDFAST, "ui", str(run), "--json"], stdout=subprocess.PIPE, text=True) as serving:
+    with subprocess.Popen([*HOLDFAST, "ui", str(run), "--json"], stdout=subprocess.PIPE, text=True) as server:
         try:
-            assert serving.stdout is not None
-            said = "".join(iter(serving.stdout.readline, "}\n")) + "}"
-            with visit(json.loads(said)["url"]) as page:
-                text_of(page, "#link-text", "playback")
+            assert server.stdout is not None
+            output = "".join(iter(server.stdout.readline, "}\n")) + "}"
+            with visit(json.loads(output)["url"]) as page:
+                wait_for_text(page, "#link-text", "playback")
                 page.locator("#tasks [role=option]").nth(3).wait_for()
-                page.locator("#play[aria-label=Pause]").click()  # what is looked at must not pass by
+                page.locator("#play[aria-label=Pause]").click()  # pause, so that the moment checked below stays
                 page.locator("#play[aria-label=Play]").wait_for()
                 page.locator("#seek").evaluate("(slider) => { slider.value = 10; slider.dispatchEvent(new Event('change')) }")
-                text_of(page, "#out-quality", "absent")
+                wait_for_text(page, "#out-quality", "absent")
                 page.locator("#seek").evaluate("(slider) => { slider.value = 24; slider.dispatchEvent(new Event('change')) }")
-                text_of(page, "#out-quality", "exact")
-                text_of(page, "#recoveries-note", "last: index/0 after 2.0 s")
+                wait_for_text(page, "#out-quality", "exact")
+                wait_for_text(page, "#recoveries-note", "last: index/0 after 2.0 s")
                 assert page.locator("#fault-open").is_disabled()
                 page.locator("#seek").evaluate("(slider) => { slider.value = 0; slider.dispatchEvent(new Event('change')) }")
                 page.locator("#play[aria-label=Play]").click()
@@ -229,8 +229,8 @@ def test_a_run_that_is_over_is_played_back_and_sought_in(visit, tmp_path):
                 page.wait_for_function("() => holdfast.store.now() >= holdfast.store.hello.past.to_s - 0.5")
                 from_s, opens_s = page.evaluate("() => [holdfast.store.hello.past.from_s, holdfast.store.hello.past.opens_s]")
                 assert page.evaluate("() => holdfast.charts.range()[0]") == max(from_s, from_s + opens_s - 5)
-                page.locator("#play[aria-label=Play]").click()  # it was playing, and is over: once more
+                page.locator("#play[aria-label=Play]").click()  # at the end, the play button starts the run again
                 page.wait_for_function("() => holdfast.store.now() < holdfast.store.hello.past.to_s - 1")
                 assert page.evaluate("() => holdfast.store.now() - holdfast.store.hello.past.from_s") >= opens_s
         finally:
-            serving.terminate()
+            server.terminate()

@@ -1,4 +1,4 @@
-"""Using the page while it changes: with a mouse, with keys, with a reader, with names that mean harm, and for long."""
+"""The page under updates from a scripted server: mouse, keyboard, touch, screen readers, hostile names, bounded memory."""
 
 import runpy
 from collections.abc import Iterator
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = runpy.run_path(str(Path(__file__).parent / "script.py"))
-first, node, row, sample = (SCRIPT[name] for name in ("first", "node", "row", "sample"))
+SCRIPT = runpy.run_path(str(Path(__file__).parent / "scripted_server.py"))
+build_first_frame, node, row, sample = (SCRIPT[name] for name in ("build_first_frame", "node", "row", "sample"))
 
 
 @pytest.fixture
 def script() -> Iterator:
-    made = SCRIPT["Script"]()
-    made.begins = first("in", "mean", "out")
-    yield made
-    made.close()
+    server = SCRIPT["ScriptedServer"]()
+    server.first_frame = build_first_frame("in", "mean", "out")
+    yield server
+    server.close()
 
 
 @pytest.fixture
@@ -32,36 +32,36 @@ def press(page, locator) -> None:
     page.mouse.down()
 
 
-def test_a_press_outlives_the_updates_that_come_before_its_release(opened, script):
+def test_click_survives_an_update_before_its_release(opened, script):
     opened.locator("#task-1").click()
     kill = opened.get_by_role("button", name="Kill mean/0 on n1")
     press(opened, kill)
-    script.say(tasks={1: row(77)})
+    script.send(tasks={1: row(77)})
     opened.locator("#detail dd", has_text="77").wait_for()
     opened.mouse.up()
     opened.locator("#fault-dialog[open]").wait_for()
     assert opened.locator("#fault-replica").input_value() == "1:mean/0.0"
     opened.keyboard.press("Escape")
     press(opened, opened.locator(".node .chip", has_text="out/0"))
-    script.say(nodes={"changed": [node(cpu=1.25)], "names": ["n1"]})
+    script.send(nodes={"changed": [node(cpu=1.25)], "names": ["n1"]})
     opened.locator(".node", has_text="1.25 of 2 cores").wait_for()
     opened.mouse.up()
     opened.locator("#detail h2", has_text="out/0").wait_for()
 
 
-def test_what_a_reader_has_marked_and_what_has_the_focus_outlive_updates(opened, script):
-    script.say(tasks={1: row(1, error="no space left on device")})
+def test_selection_and_focus_survive_updates(opened, script):
+    script.send(tasks={1: row(1, error="no space left on device")})
     opened.locator("#task-1").click()
     opened.locator("#detail .error", has_text="no space left").wait_for()
     opened.evaluate("() => getSelection().selectAllChildren(document.querySelector('#detail .error'))")
     opened.locator("#detail").get_by_role("button", name="Close").focus()
-    script.say(tasks={1: row(77, error="no space left on device")})
+    script.send(tasks={1: row(77, error="no space left on device")})
     opened.locator("#detail dd", has_text="77").wait_for()
     assert opened.evaluate("() => getSelection().toString()") == "no space left on device"
     assert opened.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Close"
 
 
-def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
+def test_selecting_a_task_keeps_the_zoom(opened):
     opened.keyboard.press("g")
     for _ in range(4):
         opened.keyboard.press("+")
@@ -74,7 +74,7 @@ def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
     assert opened.evaluate("() => holdfast.graph.fitted")
 
 
-def test_a_finger_moves_a_graph_that_is_zoomed_in_and_scrolls_the_page_otherwise(visit, script):
+def test_finger_moves_a_zoomed_graph_and_scrolls_otherwise(visit, script):
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=360, height=740, has_touch=True) as page:
         page.locator("#task-2").wait_for(state="attached")
         page.locator("#graph").scroll_into_view_if_needed()
@@ -82,8 +82,8 @@ def test_a_finger_moves_a_graph_that_is_zoomed_in_and_scrolls_the_page_otherwise
         drawn = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(done), 100)))"
 
         def drag() -> float:
-            """Move a finger down by 40 pixels; where the graph was before."""
-            page.evaluate(drawn)  # what the browser makes of a finger follows what it has drawn
+            """Move a finger down by 40 pixels, and return where the graph was before."""
+            page.evaluate(drawn)  # the browser handles touches by what it last drew
             box, before = page.locator("#graph").bounding_box(), page.evaluate("() => holdfast.graph.view.y")
             x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
             fingers.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
@@ -104,24 +104,24 @@ def test_a_finger_moves_a_graph_that_is_zoomed_in_and_scrolls_the_page_otherwise
         page.locator("#graph:not(.zoomed)").wait_for()
 
 
-def test_a_page_that_nobody_sees_lets_go_and_is_told_later_what_it_missed(opened, script):
+def test_hidden_page_disconnects_and_catches_up_later(opened, script):
     hidden = """(now) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => now });
         document.dispatchEvent(new Event('visibilitychange')) }"""
     opened.clock.install()
     opened.evaluate(hidden, True)
     opened.clock.fast_forward(29_000)
-    assert script.following() == 1
+    assert script.connections() == 1
     opened.clock.fast_forward(2_000)
-    script.wait_until(lambda: script.following() == 0)
-    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(9) for k in range(3)}}
+    script.wait_until(lambda: script.connections() == 0)
+    script.first_frame = {**build_first_frame("in", "mean", "out"), "tasks": {k: row(9) for k in range(3)}}
     opened.clock.resume()
     opened.evaluate(hidden, False)
     opened.locator("#task-0", has_text="9").wait_for()
-    assert script.following() == 1
+    assert script.connections() == 1
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_a_task_that_is_chosen_by_hand_is_shown_wherever_the_reader_was(visit, script, width):
+def test_clicking_a_task_scrolls_to_its_details(visit, script, width):
     seen = """() => { const box = document.getElementById('detail').getBoundingClientRect();
         return box.top >= 0 && box.top < innerHeight - 100 }"""
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=width, height=740, reduced_motion="reduce") as page:
@@ -130,23 +130,23 @@ def test_a_task_that_is_chosen_by_hand_is_shown_wherever_the_reader_was(visit, s
         assert page.locator("#detail h2").inner_text() == "out/0"
 
 
-def test_a_chosen_task_stays_chosen_over_a_connection_that_broke(opened, script):
+def test_selected_task_survives_a_reconnection(opened, script):
     opened.locator("#task-1").click()
     opened.locator("#detail .sentences").wait_for()
-    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(7) for k in range(3)}}
-    script.drop()
+    script.first_frame = {**build_first_frame("in", "mean", "out"), "tasks": {k: row(7) for k in range(3)}}
+    script.disconnect()
     opened.locator("#detail dd", has_text="7").first.wait_for()
     assert opened.locator("#detail h2").inner_text() == "mean/0"
     assert opened.locator("#tasks [aria-selected=true]").inner_text().startswith("mean/0")
     opened.keyboard.press("Escape")
-    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(8) for k in range(3)}}
-    script.drop()
+    script.first_frame = {**build_first_frame("in", "mean", "out"), "tasks": {k: row(8) for k in range(3)}}
+    script.disconnect()
     opened.locator("#task-0", has_text="8").wait_for()
     assert opened.locator("#detail").is_hidden()
 
 
-def test_outages_whose_words_would_meet_stand_in_rows_of_their_own(opened):
-    """The words of a bar stand behind it, or before it where there is no room behind."""
+def test_overlapping_outages_are_drawn_in_separate_lanes(opened):
+    """The extent of an outage includes its text, which is after the bar or, without room there, before it."""
     rows = """(spans) => import('/ui/charts.js').then(({ pack }) =>
         pack(spans.map(([begins, ends]) => ({ begins, ends }))).map(([, row]) => row))"""
     assert opened.evaluate(rows, [[0, 100], [90, 300], [100, 150], [290, 400]]) == [0, 1, 0, 0]
@@ -165,39 +165,39 @@ WORDS = """() => {
 }"""
 
 
-def happened(number, at_s, kind, text, *, replica=None, state=None):
+def event(number, at_s, kind, text, *, replica=None, state=None):
     data = {"state": state} if state else {}
     return {"number": number, "at_s": at_s, "kind": kind, "text": text, "job": 1, "node": "n1", "replica": replica, "data": data}
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_words_of_the_time_line_are_all_there_and_none_stands_on_another(visit, script, width):
-    faults = [happened(k, 990.0 + k, "fault", f"crash of PE number-{k}") for k in (1, 2, 3)]
-    lost = [happened(4 + k, 994.0, "replica", "lost", replica=f"1:pe-{k}/0.0", state="lost") for k in range(9)]
-    back = [happened(13 + k, 995.0 + k / 10, "replica", "running", replica=f"1:pe-{k}/0.0", state="running") for k in range(9)]
+def test_texts_of_the_timeline_are_complete_and_do_not_overlap(visit, script, width):
+    faults = [event(k, 990.0 + k, "fault", f"crash of PE number-{k}") for k in (1, 2, 3)]
+    lost = [event(4 + k, 994.0, "replica", "lost", replica=f"1:pe-{k}/0.0", state="lost") for k in range(9)]
+    back = [event(13 + k, 995.0 + k / 10, "replica", "running", replica=f"1:pe-{k}/0.0", state="running") for k in range(9)]
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=width) as page:
         page.locator("#task-2").wait_for(state="attached")
         page.locator("#c-line").scroll_into_view_if_needed()
         page.evaluate(WORDS)
-        script.say(events=[*faults, *lost, *back])
+        script.send(events=[*faults, *lost, *back])
         page.wait_for_function("() => window.words.some(([text]) => text.includes('more, in the list'))")
         page.evaluate("() => { window.words = []; holdfast.charts.draw(); }")
         words = page.evaluate("() => window.words")
         inside = page.evaluate("() => document.getElementById('c-line').clientWidth")
-    said = [text for text, *_ in words]
-    assert {f"crash of PE number-{k}" for k in (1, 2, 3)} <= set(said)
-    shown, hidden = sum(" back after " in text for text in said), int(next(t for t in said if "more" in t).split()[1])
+    texts = [text for text, *_ in words]
+    assert {f"crash of PE number-{k}" for k in (1, 2, 3)} <= set(texts)
+    shown, hidden = sum(" back after " in text for text in texts), int(next(t for t in texts if "more" in t).split()[1])
     assert shown >= 2 and shown + hidden == 9
     assert all(x >= 0 and x + wide <= inside for _, x, _, wide in words)
     for k, (text, x, y, wide) in enumerate(words):
         for other, left, line, long in words[k + 1 :]:
-            assert abs(y - line) >= 10 or x + wide <= left or left + long <= x, f"'{text}' stands on '{other}'"
+            assert abs(y - line) >= 10 or x + wide <= left or left + long <= x, f"'{text}' overlaps '{other}'"
 
 
-def test_on_a_phone_the_reasons_of_a_plan_have_the_width_of_the_page(visit, script):
+def test_reasons_of_a_plan_use_the_full_width_of_a_phone(visit, script):
     reason = {"planned": True, "why": ["losing it costs more than losing any other"], "quality_without": 0.5}
-    script.begins["picture"]["tasks"][1]["reason"] = reason
-    script.begins["picture"]["plan"]["quality"] = 0.9
+    script.first_frame["picture"]["tasks"][1]["reason"] = reason
+    script.first_frame["picture"]["plan"]["quality"] = 0.9
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=390, height=844) as page:
         why = page.locator("#plan td", has_text="losing it costs more")
         why.scroll_into_view_if_needed()
@@ -205,11 +205,11 @@ def test_on_a_phone_the_reasons_of_a_plan_have_the_width_of_the_page(visit, scri
         page.locator("#plan td", has_text="0.500").wait_for()
 
 
-def test_tasks_are_found_by_quality_and_node_as_well_and_as_they_change(opened, script):
+def test_filter_matches_quality_and_node_and_follows_updates(opened, script):
     names = "() => [...document.querySelectorAll('#tasks [role=option] > :first-child')].map((each) => each.textContent)"
     opened.fill("#filter", "absent")
     opened.wait_for_function("() => document.querySelectorAll('#tasks [role=option]').length === 0")
-    script.say(tasks={1: row(2, quality="absent", node="n7")})
+    script.send(tasks={1: row(2, quality="absent", node="n7")})
     opened.locator("#task-1").wait_for()
     assert opened.evaluate(names) == ["mean/0"]
     opened.fill("#filter", "N7")
@@ -218,57 +218,57 @@ def test_tasks_are_found_by_quality_and_node_as_well_and_as_they_change(opened, 
     opened.locator("#task-2").wait_for()
 
 
-def test_figures_out_of_sight_are_told_as_well(visit, script):
+def test_figures_of_charts_outside_the_window_are_updated(visit, script):
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=390, height=500) as page:
         page.locator("#v-line", has_text="0 faults, 0 recovered").wait_for(state="attached")
-        script.say(samples=[[1001.0, 4.0, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {"n1": 1.5}]], at_s=1001.0)
+        script.send(samples=[[1001.0, 4.0, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {"n1": 1.5}]], at_s=1001.0)
         page.locator("#v-cpu", has_text="1.50 cores").wait_for(state="attached")
         assert page.locator("#v-rate").inner_text() == "100 → 90 /s"
 
 
-def test_an_address_that_is_pasted_into_the_open_page_is_taken_and_its_token_hidden(opened, script):
+def test_address_pasted_into_an_open_page_is_used(opened, script):
     opened.evaluate("() => { location.hash = '#token=another&job=1' }")
     opened.wait_for_function("() => !location.hash.includes('token')")
-    script.wait_until(lambda: (script.tokens[-1], script.asked[-1]) == ("another", "1"))
+    script.wait_until(lambda: (script.tokens[-1], script.requested_jobs[-1]) == ("another", "1"))
     opened.locator("#tasks [role=option]").nth(2).wait_for()
 
 
-def test_a_job_that_went_while_the_page_was_away_is_no_longer_said_to_run(opened, script):
+def test_job_that_ended_during_a_disconnection_is_shown_as_ended(opened, script):
     opened.locator("#job-state", has_text="running").wait_for()
-    script.begins = {"hello": {**script.begins["hello"], "term": 2}, "jobs": [], "at_s": 1010.0}
-    script.drop()
+    script.first_frame = {"hello": {**script.first_frame["hello"], "term": 2}, "jobs": [], "at_s": 1010.0}
+    script.disconnect()
     opened.locator("#job-state", has_text="ended").wait_for()
     assert opened.locator("#job option:checked").inner_text() == "scripted · job 1"
     opened.locator("#task-1").click()
     opened.locator("#detail", has_text="The job has ended, so nothing would happen.").wait_for()
     assert opened.get_by_role("button", name="Kill mean/0 on n1").is_disabled()
-    script.begins = first("in", "mean", "out")
-    script.drop()
+    script.first_frame = build_first_frame("in", "mean", "out")
+    script.disconnect()
     opened.locator("#job-state", has_text="running").wait_for()
 
 
-def test_a_job_that_is_not_there_is_told_and_not_taken_for_the_newest(visit, script):
-    script.begins = {name: value for name, value in script.begins.items() if name not in ("picture", "tasks", "samples")}
+def test_unknown_job_is_reported_instead_of_the_newest(visit, script):
+    script.first_frame = {name: value for name, value in script.first_frame.items() if name not in ("picture", "tasks", "samples")}
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}&job=99") as page:
         page.locator("#graph-empty", has_text="Job 99 is not running").wait_for()
         assert page.locator("#job").input_value() == "99"
 
 
-def test_several_jobs_are_listed_with_their_states_and_what_their_output_is_worth(visit, script):
-    script.begins = first("in", "mean", "out", jobs=(2, 1))
+def test_jobs_are_listed_with_state_and_output_quality(visit, script):
+    script.first_frame = build_first_frame("in", "mean", "out", jobs=(2, 1))
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}") as page:
         page.locator("#jobs .job").nth(1).wait_for()
         assert page.locator("#jobs .job").all_inner_texts()[0].split("\n") == ["job-2", "job 2", "running", "tentative"]
         assert page.locator("#jobs .job[aria-current=true]").inner_text().startswith("job-1")
         page.locator("#jobs .job").first.click()
         page.wait_for_function("() => location.hash === '#job=2'")
-        script.begins = first("in", "mean", "out")
-        script.drop()
+        script.first_frame = build_first_frame("in", "mean", "out")
+        script.disconnect()
         page.locator("#jobs-card").wait_for(state="hidden")
-        assert script.asked[-1] == "2"
+        assert script.requested_jobs[-1] == "2"
 
 
-def test_a_number_that_is_not_asked_for_cannot_be_wrong(opened, script):
+def test_hidden_field_is_not_validated(opened, script):
     opened.keyboard.press("f")
     opened.select_option("#fault-kind", "stall-pe")
     opened.fill("#fault-for", "0")
@@ -277,11 +277,11 @@ def test_a_number_that_is_not_asked_for_cannot_be_wrong(opened, script):
     opened.check("#fault-confirm")
     opened.click("#fault-inject")
     opened.locator("#fault-dialog").wait_for(state="hidden")
-    assert script.struck == [{"fault": "crash-pe", "pe": "1:in/0.0", "settings": {}}]
+    assert script.faults == [{"fault": "crash-pe", "pe": "1:in/0.0", "settings": {}}]
 
 
-def test_a_token_is_asked_for_until_there_is_one(visit, script):
-    with visit(f"{script.url}#token=wrong", forgiven="401") as page:
+def test_token_dialog_stays_until_a_token_is_accepted(visit, script):
+    with visit(f"{script.url}#token=wrong", ignored="401") as page:
         page.locator("#token-error", has_text="that is not the user token").wait_for()
         for _ in range(3):
             page.keyboard.press("Escape")
@@ -292,7 +292,7 @@ def test_a_token_is_asked_for_until_there_is_one(visit, script):
         assert page.locator("#token-dialog[open]").count() == 0
 
 
-def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(chromium, script):
+def test_page_works_without_browser_storage(chromium, script):
     context = chromium.new_context()
     blocked = "{ get() { throw new DOMException('denied', 'SecurityError') } }"
     for kind in ("localStorage", "sessionStorage"):
@@ -305,8 +305,8 @@ def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(chromium, scri
     context.close()
 
 
-def test_charts_are_read_with_the_arrow_keys(opened, script):
-    script.say(samples=[sample(1000.0), [1001.0, 0.1, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {}]], at_s=1001.0)
+def test_arrow_keys_move_through_a_chart(opened, script):
+    script.send(samples=[sample(1000.0), [1001.0, 0.1, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {}]], at_s=1001.0)
     opened.locator("#v-latency", has_text="3.0 s").wait_for()
     opened.locator("#c-latency").focus()
     opened.keyboard.press("ArrowLeft")
@@ -316,12 +316,12 @@ def test_charts_are_read_with_the_arrow_keys(opened, script):
     opened.wait_for_function("() => document.getElementById('v-latency').textContent === '3.0 s'")
 
 
-def test_a_reader_is_told_what_changes_and_not_every_figure(opened, script):
+def test_screen_reader_announces_changes_but_not_every_figure(opened, script):
     live = "() => [...document.querySelectorAll('output, [aria-live], [role=status], [role=alert]')].map((each) => each.id)"
     assert sorted(opened.evaluate(live)) == [
         "fault-consequences", "fault-error", "graph-text", "link", "out-quality", "time-text", "toast", "token-error",
     ]  # fmt: skip
-    script.say(samples=[sample(1001.0, quality="tentative")])
+    script.send(samples=[sample(1001.0, quality="tentative")])
     opened.locator("#out-quality", has_text="tentative").wait_for()
     options = opened.locator("#tasks [role=option]")
     assert [options.nth(1).get_attribute(name) for name in ("aria-posinset", "aria-setsize")] == ["2", "3"]
@@ -331,9 +331,9 @@ def test_a_reader_is_told_what_changes_and_not_every_figure(opened, script):
     assert opened.evaluate(unnamed) == []
 
 
-def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, script):
+def test_names_and_errors_never_become_markup(opened, script):
     harm = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-    shown = first("in", "mean", "out", jobs=(1, 2))
+    shown = build_first_frame("in", "mean", "out", jobs=(1, 2))
     shown["picture"] |= {"application": harm, "name": harm}
     for task in shown["picture"]["tasks"]:
         task |= {"name": f"{harm}/0", "operators": [harm], "reads": [harm], "makes": [harm]}
@@ -344,10 +344,19 @@ def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, 
     shown["nodes"] = {"changed": [{**node(harm), "labels": {"rack": harm}}], "names": [harm]}
     shown["tasks"] = {k: row(1, node=harm, error=harm) for k in range(3)}
     shown["events"] = [
-        {"number": 1, "at_s": 1.0, "kind": "fault", "text": harm, "job": 1, "node": harm, "replica": f"1:{harm}/0.0", "data": {}}
+        {
+            "number": 1,
+            "at_s": 1.0,
+            "kind": "fault",
+            "text": harm,
+            "job": 1,
+            "node": harm,
+            "replica": f"1:{harm}/0.0",
+            "data": {},
+        }
     ]
-    script.begins = shown
-    script.drop()
+    script.first_frame = shown
+    script.disconnect()
     opened.locator("#graph-title", has_text="<img").wait_for()
     opened.locator("#task-1").click()
     opened.locator("#detail .error", has_text="<script>").wait_for()
@@ -358,7 +367,7 @@ def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, 
     )
 
 
-def test_whatever_comes_in_the_page_holds_no_more_of_it_than_it_says(opened, script):
+def test_data_kept_by_the_page_is_bounded(opened, script):
     sizes = """() => [holdfast.store.events.length, holdfast.store.samples.length, holdfast.store.outages.length,
         holdfast.store.faults.length, document.getElementById('events').childElementCount, holdfast.store.newest]"""
     for start in range(1, 4001, 500):
@@ -367,6 +376,6 @@ def test_whatever_comes_in_the_page_holds_no_more_of_it_than_it_says(opened, scr
              "node": "n1", "replica": f"1:mean/0.{k // 3 % 3}", "data": {"state": ("", "failed", "running")[k % 3]}}
             for k in range(start, start + 500)
         ]  # fmt: skip
-        script.say(events=events, samples=[sample(1000.0 + k) for k in range(start, start + 500)], at_s=1000.0 + start)
+        script.send(events=events, samples=[sample(1000.0 + k) for k in range(start, start + 500)], at_s=1000.0 + start)
     opened.wait_for_function("() => holdfast.store.newest === 4000 && document.getElementById('events').childElementCount === 150")
     assert opened.evaluate(sizes) == [1000, 900, 300, 200, 150, 4000]

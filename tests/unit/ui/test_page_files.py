@@ -34,8 +34,8 @@ def test_every_referenced_file_and_element_exists():
         for other in re.findall(r'(?:from|src=|href=)\s*"(?:\./)?([\w.]+\.(?:js|css|svg))"', content.decode()):
             assert other in files, f"{name} refers to {other}"
     ids = set(re.findall(r'id="([\w-]+)"', files["index.html"][0].decode()))
-    for name, (content, _, _) in files.items():
-        for element in re.findall(r'(?:getElementById|get|setText)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
+    for name in (name for name in files if name.endswith(".js")):
+        for element in re.findall(r'(?:getElementById|get|setText|setFigure)\("([\w-]+)"[,)]', files[name][0].decode()):
             assert element in ids, f"{name} refers to element '{element}'"
 
 

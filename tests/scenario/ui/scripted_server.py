@@ -1,4 +1,4 @@
-"""A feed that says what a test tells it to, behind the page's real files: for what a cluster does seldom, or never in time."""
+"""A server with the page's real files and a feed that a test controls, for situations that a cluster seldom produces."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ TOKEN = "scripted"
 
 
 def picture(*names: str, job: int = 1) -> dict[str, Any]:
-    """A chain of PEs."""
+    """Return the picture of a chain of PEs."""
     tasks = [
         Task(pe=name, kind="light", reads=(Reading(stream=f"s{k - 1}"),) if k else (), makes=(f"s{k}",))
         for k, name in enumerate(names)
@@ -47,8 +47,8 @@ def sample(at_s: float, *, quality: str = "exact") -> list[Any]:
     return [at_s, 0.1, 100.0, 90.0, 0.2, quality, [1, 0, 0, 0], {"n1": 0.5}]
 
 
-def first(*names: str, faults: bool = True, jobs: tuple[int, ...] = (1,)) -> dict[str, Any]:
-    """The first frame of a job that runs on one node."""
+def build_first_frame(*names: str, faults: bool = True, jobs: tuple[int, ...] = (1,)) -> dict[str, Any]:
+    """Return the first frame of a job that runs on one node."""
     return {
         "hello": {"version": "scripted", "term": 1, "faults": faults, "past": None},
         "at_s": 1000.0,
@@ -60,18 +60,18 @@ def first(*names: str, faults: bool = True, jobs: tuple[int, ...] = (1,)) -> dic
     }
 
 
-class Script:
-    """Serves the page; `begins` is what every connection is told first, `say` tells all that are there, `drop` ends them."""
+class ScriptedServer:
+    """Serves the page. Each connection receives `first_frame`; `send` sends a frame to all of them and `disconnect` ends them."""
 
     def __init__(self) -> None:
-        self.begins: dict[str, Any] = {}
+        self.first_frame: dict[str, Any] = {}
         self.tokens: list[str] = []
-        self.struck: list[dict[str, Any]] = []
-        self.asked: list[str] = []
+        self.faults: list[dict[str, Any]] = []
+        self.requested_jobs: list[str] = []
         self._pages: list[asyncio.Queue[bytes | None]] = []
         self._loop = asyncio.new_event_loop()
-        self._bound = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._bound.getsockname()[1]}/ui/"
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/ui/"
         routes = [
             Route("/v1/feed", self._feed),
             Route("/v1/jobs/{id}/consequences", self._consequences),
@@ -80,54 +80,54 @@ class Script:
         ]
         config = uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
-        self._server.capture_signals = threading.Lock  # a context that does nothing: signals are the main thread's
+        self._server.capture_signals = threading.Lock  # no effect: only the main thread handles signals
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
-    def say(self, **frame: Any) -> None:
-        self._tell(encode_frame(frame))
+    def send(self, **frame: Any) -> None:
+        self._send_to_all(encode_frame(frame))
 
-    def drop(self) -> None:
-        self._tell(None)
+    def disconnect(self) -> None:
+        self._send_to_all(None)
 
-    def following(self) -> int:
-        """How many connections there are."""
+    def connections(self) -> int:
+        """Return the number of open connections."""
         return len(self._pages)
 
-    def wait_until(self, holds: Callable[[], bool], *, limit_s: float = 30) -> None:
-        ends = time.monotonic() + limit_s
-        while not holds():
-            assert time.monotonic() < ends, "it did not come about"
+    def wait_until(self, condition: Callable[[], bool], *, limit_s: float = 30) -> None:
+        end_s = time.monotonic() + limit_s
+        while not condition():
+            assert time.monotonic() < end_s, f"the condition did not hold within {limit_s:g} s"
             time.sleep(0.02)
 
     def close(self) -> None:
-        self.drop()
+        self.disconnect()
         self._server.should_exit = True
         self._thread.join(timeout=20)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._server.serve(sockets=[self._bound]))
+        self._loop.run_until_complete(self._server.serve(sockets=[self._listener]))
         self._loop.close()
 
-    def _tell(self, part: bytes | None) -> None:
+    def _send_to_all(self, part: bytes | None) -> None:
         for queue in list(self._pages):
             self._loop.call_soon_threadsafe(queue.put_nowait, part)
 
     async def _feed(self, request: Request) -> Response:
         self.tokens.append(request.headers.get("authorization", "").removeprefix("Bearer "))
-        self.asked.append(parse_qs(request.url.query).get("job", ["0"])[0])
+        self.requested_jobs.append(parse_qs(request.url.query).get("job", ["0"])[0])
         if self.tokens[-1] == "wrong":
             return JSONResponse({"error": "that is not the user token"}, status_code=401)
         if parse_qs(request.url.query).get("wait_s") == ["0"]:
-            return Response(encode_frame(self.begins), media_type="text/event-stream")
+            return Response(encode_frame(self.first_frame), media_type="text/event-stream")
         return StreamingResponse(self._frames(), media_type="text/event-stream")
 
     async def _frames(self) -> Any:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._pages.append(queue)
         try:
-            yield encode_frame(self.begins)
+            yield encode_frame(self.first_frame)
             while (part := await queue.get()) is not None:
                 yield part
         finally:
@@ -140,5 +140,5 @@ class Script:
         return JSONResponse({**lists, "sentences": ["No running replica would be lost."], "becomes": "waits"})
 
     async def _fault(self, request: Request) -> Response:
-        self.struck.append(json.loads(await request.body()))
-        return JSONResponse({"fault": self.struck[-1]["fault"]}, status_code=202)
+        self.faults.append(json.loads(await request.body()))
+        return JSONResponse({"fault": self.faults[-1]["fault"]}, status_code=202)

@@ -1,4 +1,4 @@
-"""Faults by call that strike processes, as the page injects them."""
+"""Faults that the API injects into real processes, as the page requests them."""
 
 import psutil
 import pytest
@@ -7,12 +7,12 @@ from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.client import ClientError
 
 
-def host(cluster, node):
+def host_process(cluster, node):
     return psutil.Process(living_host(cluster.node_work(node)))
 
 
-def settled(cluster, node="n3"):
-    """Wait until a node is up with a PE host that has said which process it is."""
+def wait_for_host(cluster, node="n3"):
+    """Wait until a node is up and its PE host has reported its process."""
     cluster.wait_until(
         lambda: (
             any(n["name"] == node and n["state"] == "up" and n["host_status"] for n in cluster.client.nodes())
@@ -22,19 +22,19 @@ def settled(cluster, node="n3"):
     )
 
 
-def test_a_stalled_pe_host_stands_still_and_goes_on(cluster):
-    settled(cluster)
-    stalled = host(cluster, "n3")
+def test_stalled_pe_host_pauses_and_continues(cluster):
+    wait_for_host(cluster)
+    stalled = host_process(cluster, "n3")
     cluster.client.inject({"fault": "stall-host", "node": "n3", "settings": {"for_s": 3.0}})
     cluster.wait_until(lambda: stalled.status() == psutil.STATUS_STOPPED, limit_s=10)
     cluster.wait_until(lambda: stalled.status() != psutil.STATUS_STOPPED, limit_s=30)
 
 
-def test_a_killed_node_is_lost_with_all_on_it_and_another_takes_over(cluster):
-    settled(cluster)
-    struck = host(cluster, "n3")
+def test_replicas_of_a_killed_node_move_to_other_nodes(cluster):
+    wait_for_host(cluster)
+    killed = host_process(cluster, "n3")
     cluster.client.inject({"fault": "crash-node", "node": "n3"})
-    cluster.wait_until(lambda: not struck.is_running() or struck.status() == psutil.STATUS_ZOMBIE, limit_s=10)
+    cluster.wait_until(lambda: not killed.is_running() or killed.status() == psutil.STATUS_ZOMBIE, limit_s=10)
     cluster.wait_until(lambda: cluster.exit_code("n3") is not None, limit_s=10)
     cluster.wait_until(lambda: [n["state"] for n in cluster.client.nodes() if n["name"] == "n3"] == ["lost"], limit_s=30)
     cluster.wait_until(
@@ -45,9 +45,9 @@ def test_a_killed_node_is_lost_with_all_on_it_and_another_takes_over(cluster):
     cluster.wait_for_nodes(3)
 
 
-def test_what_cannot_be_struck_is_told_and_noted(cluster):
-    settled(cluster)
+def test_fault_without_a_target_is_an_error_and_an_event(cluster):
+    wait_for_host(cluster)
     with pytest.raises(ClientError, match="no replica to inject the fault into: wanted PE nobody on node any"):
         cluster.client.inject({"fault": "crash-pe", "pe": "nobody"})
-    told = [event["text"] for event in cluster.client.events()["events"]]
-    assert any(text.startswith("fault crash-pe nobody was not injected: no replica to inject the fault into") for text in told)
+    texts = [event["text"] for event in cluster.client.events()["events"]]
+    assert any(text.startswith("fault crash-pe nobody was not injected: no replica to inject the fault into") for text in texts)
