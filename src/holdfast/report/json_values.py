@@ -1,4 +1,4 @@
-"""Plain values, as JSON has them."""
+"""Convert values to what JSON can represent."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for.
+    """Return a value with None for each nan or infinity, which JSON cannot represent.
 
     >>> finite({"quality": [1.0, float("inf")]})
     {'quality': [1.0, None]}

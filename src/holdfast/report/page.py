@@ -1,4 +1,4 @@
-"""One self-contained HTML page: no script, no font, no picture from elsewhere; light and dark; readable on a phone."""
+"""Build one self-contained HTML page: no scripts and no external files, light and dark colours, readable on a phone."""
 
 from collections.abc import Sequence
 from html import escape
@@ -34,7 +34,7 @@ a{color:var(--s0)}:target{outline:2px solid var(--s0);outline-offset:.3rem;borde
 
 
 def html_page(title: str, parts: Sequence[str]) -> str:
-    """The whole document."""
+    """Return the whole document."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
@@ -44,7 +44,7 @@ def html_page(title: str, parts: Sequence[str]) -> str:
 
 
 class Markup(str):
-    """A text that is HTML already, such as a link: it is put on the page as it is."""
+    """Text that is already HTML, such as a link, and is not escaped."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ def heading(text: str) -> str:
 
 
 def paragraph(text: str, *, note: bool = False) -> str:
-    """A paragraph; a note is one that need not be read.
+    """Return a paragraph. A note is set smaller: readers can skip it.
 
     >>> paragraph("a < b", note=True)
     '<p class="note">a &lt; b</p>'
@@ -63,9 +63,9 @@ def paragraph(text: str, *, note: bool = False) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = (), names: Sequence[str] = ()) -> str:
-    """A table; the columns in `words` hold sentences, those in `names` names.
+    """Return a table. The columns in `words` contain sentences, those in `names` contain names.
 
-    On a narrow screen one with sentences has its cells below each other, and one without scrolls sideways.
+    On a narrow screen, a table with sentences stacks the cells of a row, and other tables scroll sideways.
     """
     kinds = dict.fromkeys(words, " class=words") | dict.fromkeys(names, " class=name")
     head = "".join(f"<th{kinds.get(column, '')}>{escape(column)}</th>" for column in columns)
@@ -91,7 +91,7 @@ def long_table(
     words: Sequence[str] = (),
     names: Sequence[str] = (),
 ) -> str:
-    """A table of at most so many rows, which says how many more there are and where they are to be found.
+    """Return a table of at most `most` rows, with a note on how many more there are and where to find them.
 
     >>> long_table(("a",), [("1",), ("2",), ("3",)], most=2, where="in the plan").partition("</div>")[2]
     '<p class="note">And 1 more, in the plan.</p>'
@@ -105,17 +105,17 @@ def _cell(text: str) -> str:
 
 
 def verdicts(rows: Sequence[tuple[str, bool | None, str]]) -> str:
-    """Named checks, each true, false or unknown, with what was found."""
+    """Return a table of (name, whether it holds, reason). Whether it holds is true, false or unknown."""
     marks = {True: ("good", "true"), False: ("bad", "false"), None: ("note", "unknown")}
     body = "".join(
-        f'<tr><td class="words">{escape(name)}</td><td class="{marks[held][0]}" data-column="holds">{marks[held][1]}</td>'
-        f'<td class="words">{escape(found)}</td></tr>'
-        for name, held, found in rows
+        f'<tr><td class="words">{escape(name)}</td><td class="{marks[holds][0]}" data-column="holds">{marks[holds][1]}</td>'
+        f'<td class="words">{escape(reason)}</td></tr>'
+        for name, holds, reason in rows
     )
     head = "<th>finding</th><th>holds</th><th class=words>what was found</th>"
     return f'<div class="scroll"><table class=stacked><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def cards(parts: Sequence[str]) -> str:
-    """Parts side by side where there is room."""
+    """Return the parts as cards, side by side where there is room."""
     return f'<div class="grid">{"".join(f"<div class=card>{part}</div>" for part in parts)}</div>'

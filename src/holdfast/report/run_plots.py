@@ -1,4 +1,4 @@
-"""The plots of a run: its output by quality, how late its epochs and PEs were, and what its nodes used; faults are marked."""
+"""Draw the plots of a run: output by quality, latency of epochs, lag of PEs and CPU of nodes, with the faults marked."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, nan
@@ -15,17 +15,17 @@ from holdfast.trial.run_timeseries import CORRECTED, KINDS, SinkOutput, cpu_of_n
 
 MOST_INTERVALS = 240
 MOST_POINTS = 1000
-"""Epochs that are drawn one by one; of more, the latest of each interval stands for it."""
+"""Up to this many epochs are drawn one by one. Beyond, each interval shows its latest epoch."""
 
 MOST_LINES = 12
-"""Lines that can be told apart; the plot says how many more there are."""
+"""Number of lines that readers can distinguish. The title says how many more there are."""
 
 SHAPES = {"exact": "o", "tentative": "^", "predicted": "D", "absent": "X"}
 COLOURS = {**QUALITY, CORRECTED: SERIES[2]}
 
 
 class RunPlots:
-    """Draws one run; time counts in seconds from the opening of its first epoch."""
+    """Draws the plots of one run. Times are seconds since the first epoch opened."""
 
     def __init__(
         self,
@@ -43,10 +43,10 @@ class RunPlots:
         self._every_s = max(1, ceil(self._length_s / MOST_INTERVALS))
 
     def output(self, sink: str) -> str:
-        """Rows per second at a sink, by quality."""
+        """Plot the rows per second at a sink, by quality."""
         count = int(self._length_s // self._every_s) + 1
         rates = output_rates(self._events, sink, from_s=self._zero_s, every_s=self._every_s, count=count)
-        gaps = [left for left in sink_outputs(self._events, sink) if left.kind == "absent"]
+        gaps = [output for output in sink_outputs(self._events, sink) if output.kind == "absent"]
         ends = [number * self._every_s for number in range(count + 1)]
 
         def draw(axes: Axes) -> None:
@@ -58,33 +58,33 @@ class RunPlots:
                     axes.fill_between(ends, *edges, step="post", color=COLOURS[kind], alpha=0.85, linewidth=0, label=kind)
                 base = top
             if gaps:
-                at = [left.closed_s + left.latency_s - self._zero_s for left in gaps]
+                at = [output.closed_s + output.latency_s - self._zero_s for output in gaps]
                 axes.plot(at, [0.0] * len(at), "X", color=COLOURS["absent"], clip_on=False, label="absent: nothing to write")
             axes.set_ylim(bottom=0)
-            self._marked(axes, ylabel="rows per second", title=f"Output at {sink}")
+            self._finish(axes, ylabel="rows per second", title=f"Output at {sink}")
 
         return draw_svg(draw, label=f"rows per second at {sink} over time, by quality", height=3.8)
 
     def latency(self, sink: str) -> str:
-        """From each epoch's close to its output at a sink, and to its correction."""
-        found = sink_outputs(self._events, sink)
-        if len(found) > MOST_POINTS:
-            found = _worst(found, every_s=self._every_s)
+        """Plot the time from the close of each epoch to its output at a sink, and to its correction."""
+        outputs = sink_outputs(self._events, sink)
+        if len(outputs) > MOST_POINTS:
+            outputs = _latest(outputs, every_s=self._every_s)
 
         def draw(axes: Axes) -> None:
             for kind, shape in SHAPES.items():
-                _scattered(axes, [left for left in found if left.kind == kind], self._zero_s, shape, COLOURS[kind], kind)
-            late = [left for left in found if left.kind == CORRECTED]
-            _scattered(axes, late, self._zero_s, "o", COLOURS[CORRECTED], "until it was corrected", hollow=True)
+                _scatter(axes, [output for output in outputs if output.kind == kind], self._zero_s, shape, COLOURS[kind], kind)
+            corrected = [output for output in outputs if output.kind == CORRECTED]
+            _scatter(axes, corrected, self._zero_s, "o", COLOURS[CORRECTED], "until it was corrected", hollow=True)
             axes.set_ylim(bottom=0)
-            self._marked(
+            self._finish(
                 axes, ylabel="seconds", xlabel="the epoch's close (s)", title=f"From an epoch's close to its output at {sink}"
             )
 
         return draw_svg(draw, label=f"seconds from the close of each epoch to its output at {sink}", height=3.8)
 
     def lag(self) -> str:
-        """How late each PE was."""
+        """Plot the lag of each PE."""
         moments = [self._zero_s + number * self._every_s for number in range(int(self._length_s // self._every_s) + 2)]
         late = lags(self._events, self._tasks, self._timeline, at_s=moments)
         chosen = sorted(late, key=lambda pe: (-max(lag or 0.0 for lag in late[pe]), pe))[:MOST_LINES]
@@ -94,12 +94,12 @@ class RunPlots:
             lines = {pe: [(at, lag) for at, lag in zip(moments, late[pe], strict=True)] for pe in late if pe in chosen}
             self._lines(axes, lines, step=True)
             title = "Lag of PEs" + (f" (the {len(chosen)} latest; {more} more)" if more else "")
-            self._marked(axes, ylabel="seconds behind", title=title)
+            self._finish(axes, ylabel="seconds behind", title=title)
 
         return draw_svg(draw, label="how many seconds each PE was behind, over time", height=3.8)
 
     def cpu(self) -> str | None:
-        """Cores used by each node; None where the history does not tell."""
+        """Plot the cores used by each node. Returns None if the history has no usage."""
         used = cpu_of_nodes(self._events)
         if not used:
             return None
@@ -108,7 +108,7 @@ class RunPlots:
 
         def draw(axes: Axes) -> None:
             self._lines(axes, chosen, step=False)
-            self._marked(axes, ylabel="cores", title="CPU of nodes" + (f" ({more} more)" if more else ""))
+            self._finish(axes, ylabel="cores", title="CPU of nodes" + (f" ({more} more)" if more else ""))
 
         return draw_svg(draw, label="cores that each node used, over time", height=3.8)
 
@@ -124,11 +124,11 @@ class RunPlots:
             )
         axes.set_ylim(bottom=0)
 
-    def _marked(self, axes: Axes, *, ylabel: str, title: str, xlabel: str = "time (s)") -> None:
-        """Faults as numbered lines, the time until tasks were back shaded, words and a legend."""
-        for began_s, ended_s in _joined([(back.failed_s, back.recovered_s) for back in self._recovered]):
+    def _finish(self, axes: Axes, *, ylabel: str, title: str, xlabel: str = "time (s)") -> None:
+        """Add numbered lines for faults, shading until failed tasks had recovered, labels and a legend."""
+        for began_s, ended_s in _merge_spans([(r.failed_s, r.recovered_s) for r in self._recovered]):
             axes.axvspan(began_s - self._zero_s, ended_s - self._zero_s, color=FAINT, alpha=0.18, linewidth=0)
-        for at_s, numbers in _near(self._faults, within_s=self._length_s / 30):
+        for at_s, numbers in _group_moments(self._faults, within_s=self._length_s / 30):
             for number in numbers:
                 axes.axvline(self._faults[number - 1] - self._zero_s, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
             label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
@@ -141,44 +141,44 @@ class RunPlots:
             axes.figure.legend(handles, labels, loc="outside lower center", ncols=3)
 
 
-def _scattered(
-    axes: Axes, found: Sequence[SinkOutput], zero_s: float, shape: str, colour: str, label: str, *, hollow: bool = False
+def _scatter(
+    axes: Axes, outputs: Sequence[SinkOutput], zero_s: float, shape: str, colour: str, label: str, *, hollow: bool = False
 ) -> None:
-    if found:
-        at, late = [left.closed_s - zero_s for left in found], [left.latency_s for left in found]
+    if outputs:
+        at, late = [output.closed_s - zero_s for output in outputs], [output.latency_s for output in outputs]
         face = "none" if hollow else colour
         axes.plot(at, late, shape, markeredgecolor=colour, markerfacecolor=face, markeredgewidth=0.8, label=label)
 
 
-def _worst(found: Sequence[SinkOutput], *, every_s: float) -> list[SinkOutput]:
-    """Of each kind and interval of time, what left last after its epoch's close."""
-    worst: dict[tuple[str, int], SinkOutput] = {}
-    for left in found:
-        key = left.kind, int(left.closed_s // every_s)
-        if key not in worst or left.latency_s > worst[key].latency_s:
-            worst[key] = left
-    return list(worst.values())
+def _latest(outputs: Sequence[SinkOutput], *, every_s: float) -> list[SinkOutput]:
+    """Return the output with the highest latency of each kind and interval of time."""
+    latest: dict[tuple[str, int], SinkOutput] = {}
+    for output in outputs:
+        key = output.kind, int(output.closed_s // every_s)
+        if key not in latest or output.latency_s > latest[key].latency_s:
+            latest[key] = output
+    return list(latest.values())
 
 
-def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The spans without overlap.
+def _merge_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Merge spans that overlap.
 
-    >>> _joined([(1, 3), (6, 7), (2, 4)])
+    >>> _merge_spans([(1, 3), (6, 7), (2, 4)])
     [(1, 4), (6, 7)]
     """
-    found: list[tuple[float, float]] = []
+    merged: list[tuple[float, float]] = []
     for began, ended in sorted(spans):
-        if found and began <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], ended)
+        if merged and began <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], ended)
         else:
-            found.append((began, ended))
-    return found
+            merged.append((began, ended))
+    return merged
 
 
-def _near(moments: Sequence[float], *, within_s: float) -> list[tuple[float, list[int]]]:
-    """Moments, numbered from 1, in groups that one label fits: the last moment of each, and the numbers.
+def _group_moments(moments: Sequence[float], *, within_s: float) -> list[tuple[float, list[int]]]:
+    """Group moments that are close enough to share a label. Return the last moment and the numbers, from 1, of each group.
 
-    >>> _near([8.0, 8.3, 30.0], within_s=1.0)
+    >>> _group_moments([8.0, 8.3, 30.0], within_s=1.0)
     [(8.3, [1, 2]), (30.0, [3])]
     """
     groups: list[tuple[float, list[int]]] = []

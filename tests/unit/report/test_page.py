@@ -1,4 +1,4 @@
-"""Pages need nothing but themselves, and escape what they are given."""
+"""Pages are self-contained and escape their text; plots take the colours of the page."""
 
 import re
 
@@ -12,19 +12,19 @@ from holdfast_papers.laar.pipeline_command import _report as pipeline_report
 from holdfast_papers.laar.pipeline_study import Load, PipelineRun
 
 
-def test_a_page_asks_for_nothing_from_elsewhere():
+def test_page_loads_no_external_files():
     text = html_page("Title", [cards([line_plot([("a", [1, 2], [3, 4]), ("b", [1, 2], [4, 3])], x="x", y="y")])])
     assert not re.search(r'(src|href)="(?!#)', text)
     assert "@import" not in text and "<script" not in text
     assert text.count("<html") == text.count("</html>") == 1
 
 
-def test_what_a_page_is_given_is_text_and_no_markup():
+def test_text_is_escaped():
     text = html_page("<b>", [table(("name",), [("<script>alert(1)</script>",)])])
     assert "<script>" not in text and "&lt;script&gt;" in text and "<title>&lt;b&gt;</title>" in text
 
 
-def test_on_a_narrow_screen_sentences_stand_below_what_they_are_about_and_figures_scroll():
+def test_tables_with_sentences_stack_on_narrow_screens():
     advice = table(("rank", "advice"), [("1", "Protect it.")], words=("advice",))
     assert "<table class=stacked>" in advice and '<td data-column="rank">1</td><td class=words data-column="advice">' in advice
     assert "stacked" not in table(("operator", "R"), [("vwap", "3")])
@@ -36,14 +36,14 @@ def test_on_a_narrow_screen_sentences_stand_below_what_they_are_about_and_figure
     assert ".stacked td:empty{display:none}" in narrow
 
 
-def test_a_plot_takes_its_colours_from_the_page_and_says_what_it_shows():
+def test_plot_has_the_colours_of_the_page_and_a_label():
     svg = line_plot([("a", [1, 2], [3, 4])], x="outage", y="quality", title="vwap")
     assert 'aria-label="vwap"' in svg and "var(--s0)" in svg and "var(--ink)" in svg
     assert "#0a0b0" not in svg
 
 
 @pytest.mark.parametrize("scale", ["log", "symlog"])
-def test_figures_on_an_axis_of_powers_are_written_as_figures(scale):
+def test_logarithmic_axes_have_plain_numbers(scale):
     def draw(axes):
         axes.plot([1, 2], [1, 20_000])
         axes.set_yscale(scale)
@@ -52,12 +52,12 @@ def test_figures_on_an_axis_of_powers_are_written_as_figures(scale):
     assert "10,000" in svg and "mathdefault" not in svg
 
 
-def test_the_same_plot_is_the_same_text():
+def test_plots_are_deterministic():
     plot = [("a", [1, 2], [3, 4])]
     assert line_plot(plot, x="x", y="y") == line_plot(plot, x="x", y="y")
 
 
-def test_two_plots_on_a_page_do_not_share_ids():
+def test_plots_on_a_page_share_no_ids():
     one = line_plot([("a", [1, 2], [3, 4])], x="x", y="y", title="one")
     other = line_plot([("a", [1, 2], [3, 4])], x="x", y="y", title="other")
     assert not set(re.findall(r' id="([^"]+)"', one)) & set(re.findall(r' id="([^"]+)"', other))
@@ -68,7 +68,7 @@ def test_verdicts_are_true_false_or_unknown():
     assert all(f">{word}<" in text for word in ("true", "false", "unknown"))
 
 
-def test_the_report_of_all_tells_the_findings_of_the_pipeline_once_and_its_pictures_side_by_side(tmp_path):
+def test_report_of_all_studies_embeds_the_pipeline_without_its_findings(tmp_path):
     seen = PipelineRun("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
     found = Finding("it keeps up", "yes", "yes", True)
     (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [found], Load(), 0.6))

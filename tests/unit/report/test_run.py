@@ -1,4 +1,4 @@
-"""The page of a run says what its history and its verdicts say, and nothing else."""
+"""The report of a run."""
 
 import re
 from pathlib import Path
@@ -43,7 +43,7 @@ DOCUMENT = {
 }
 
 
-def said(at_s, what, text, **who):
+def decision(at_s, what, text, **who):
     return HistoryEvent(at_s, "run", "orchestrator", {"what": what, "text": text, "reported_s": at_s, **who})
 
 
@@ -54,9 +54,9 @@ def history():
         yield HistoryEvent(second, "n1", "usage", {"node": "n1", "pid": 1, "cpu_s": second * 0.5, "memory_bytes": 1})
     yield HistoryEvent(102.5, "run", "fault", {"what": "crash node n2", "tasks": ["index<i>/0", "vwap/0"], "for_s": None})
     yield HistoryEvent(103.0, "run", "detected", {"tasks": ["index<i>/0"], "node": "n2"})
-    yield said(103.0, "replica", "lost: its node is", node="n2", replica="1:index<i>/0.0")
-    yield said(103.1, "replica", "moved from n2 to n1: restarted after failure 1", node="n1", replica="1:index<i>/0.0")
-    yield said(103.5, "decision", "committed 2 absent epochs for index<i>/0", task="index<i>/0", epochs=2)
+    yield decision(103.0, "replica", "lost: its node is", node="n2", replica="1:index<i>/0.0")
+    yield decision(103.1, "replica", "moved from n2 to n1: restarted after failure 1", node="n1", replica="1:index<i>/0.0")
+    yield decision(103.5, "decision", "committed 2 absent epochs for index<i>/0", task="index<i>/0", epochs=2)
     yield HistoryEvent(104.5, "n1", "start", {"replica": "1:index<i>/0.0", "incarnation": 2, "node": "n1"})
     yield HistoryEvent(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
     yield HistoryEvent(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
@@ -78,29 +78,29 @@ def text() -> str:
 
 
 def cells(text, first):
-    """The cells of the table row that begins with a text."""
+    """Return the cells of the table row whose first cell is `first`."""
     row = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if re.match(rf"<td[^>]*>{re.escape(first)}</td>", row))
     return re.findall(r"<td[^>]*>(.*?)</td>", row)
 
 
-def test_verdicts_come_first_with_what_they_mean(text):
+def test_verdicts_come_first_with_their_meanings(text):
     assert text.index("Verdicts") < text.index("Over time")
-    assert "Broken: second law at &#x27;out&#x27;. Not to be told: of another kind." in text
-    lost = "nothing lost: every epoch of the job has left every sink"
+    assert "Broken: second law at &#x27;out&#x27;. Unknown: of another kind." in text
+    lost = "nothing lost: every sink has output every epoch of the job"
     assert cells(text, lost)[1:] == ["true", "all 6 epochs left every sink"]
     law = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if "second law" in row)
-    assert "whatever was killed" in law and ">false<" in law and "seq 7: &lt;a&gt; &amp; &lt;b&gt;" in law
+    assert "after all faults" in law and ">false<" in law and "seq 7: &lt;a&gt; &amp; &lt;b&gt;" in law
     assert cells(text, "of another kind")[1] == "unknown"
 
 
-def test_every_verdict_of_a_history_is_told_with_what_it_means():
+def test_every_verdict_has_a_meaning():
     events = sorted(history(), key=lambda event: event.at_s)
     found = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), check_promised_completeness(None, promised=0.5)]
     for verdict in found:
         assert any(verdict.name.startswith(start) for start in MEANINGS), verdict.name
 
 
-def test_the_figures_of_the_run_are_said(text):
+def test_summary_has_the_figures_of_the_run(text):
     for figure in (
         "Completed after 31 s",
         "1,234 rows at out",
@@ -111,48 +111,48 @@ def test_the_figures_of_the_run_are_said(text):
         assert figure in text
 
 
-def test_the_output_is_drawn_in_the_colours_of_its_qualities(text):
+def test_output_is_drawn_in_the_colours_of_its_qualities(text):
     for name in ("Output at out", "From an epoch's close to its output at out", "Lag of PEs", "CPU of nodes"):
         assert name in text.replace("&#x27;", "'")
     assert all(f"var(--{quality})" in text for quality in ("exact", "tentative", "predicted", "absent"))
 
 
-def test_a_recovery_is_told_step_by_step_and_a_replica_that_went_on_too(text):
+def test_recoveries_are_listed_step_by_step(text):
     assert cells(text, "1") == ["1", "2.5", "-", "crash node n2", "index&lt;i&gt;/0, vwap/0"]
     assert cells(text, "index&lt;i&gt;/0") == ["index&lt;i&gt;/0", "2.5", "0.5", "1.6", "2.1", "4.2", "from its checkpoint"]
-    assert cells(text, "vwap/0")[-1] == "another replica went on"
+    assert cells(text, "vwap/0")[-1] == "another replica continued"
 
 
-def test_replicas_stand_by_node_with_the_times_they_came_and_went(text):
+def test_replicas_are_listed_by_node_with_times(text):
     places = text[text.index("Replicas by node") :]
     assert cells(places, "vwap/0") == ["vwap/0", "0", "1"]
     assert cells(places, "index&lt;i&gt;/0") == ["index&lt;i&gt;/0", "0 from 4.5 s", "0 until 3.0 s"]
 
 
-def test_decisions_are_listed_with_whom_they_were_about(text):
+def test_decisions_are_listed_with_their_subjects(text):
     assert cells(text, "3.1")[1:] == ["moved from n2 to n1: restarted after failure 1", "index&lt;i&gt;/0 replica 0"]
     assert cells(text, "3.5")[1:] == ["committed 2 absent epochs until they were back", "index&lt;i&gt;/0"]
 
 
-def test_it_says_where_the_output_and_the_history_lie(text):
+def test_locations_of_output_and_history_are_listed(text):
     assert cells(text, "output of the sinks")[1] == "s3://bucket/out"
     assert "holdfast ui /runs/one plays the run back" in text
 
 
-def test_the_page_needs_nothing_from_elsewhere_and_holds_no_markup_of_others(text):
+def test_page_is_self_contained_and_escapes_names(text):
     assert not re.search(r'(src|href)="(?!#)', text) and "<script" not in text
     assert "<i>" not in text and "<a>" not in text
 
 
-def test_a_run_that_never_began_has_a_page_that_says_why():
+def test_page_of_a_run_that_never_began_has_the_reason():
     failed = {**DOCUMENT, "state": "failed", "reason": "no node has room", "epochs": None, "latency_s": None, "verdicts": []}
     failed |= {"gap_s": {"out": None}, "internal_completeness": None, "out": None, "log": None}
     text = run_page(failed, events=[], tasks=TASKS, timeline=None)
-    assert "Failed after 31 s: no node has room." in text and "before there was anything to judge" in text
+    assert "Failed after 31 s: no node has room." in text and "before there was anything to check" in text
     assert "<svg" not in text
 
 
-def test_the_page_takes_what_the_command_says_of_a_run():
+def test_page_accepts_the_document_of_a_run():
     events = sorted(history(), key=lambda event: event.at_s)
     job = Job(job="bargains", application="bargains.py", type="finite", log="/runs/log", out="/runs/out")
     ran = JobRun("completed", "", TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
@@ -162,7 +162,7 @@ def test_the_page_takes_what_the_command_says_of_a_run():
     assert all(verdict["reason"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
 
 
-def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
+def test_page_of_a_long_run_is_small_and_shows_its_worst_latency():
     day_s, worst_s = 86_400, 777.0
     timeline = Timeline(first=1, last=day_s, epoch_s=1.0, opened_s=0.0)
     about = {"sink": "out", "as": "first", "quality": "exact", "rows": 9}
@@ -175,18 +175,18 @@ def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
     assert ">800<" in text, "the axis reaches the one epoch that was late"
 
 
-def test_a_run_without_faults_says_so():
+def test_page_of_a_run_without_faults():
     events = [event for event in history() if event.kind in ("output", "start") and event.at_s < 103]
     text = run_page({**DOCUMENT, "verdicts": DOCUMENT["verdicts"][:1]}, events=events, tasks=TASKS, timeline=TIMELINE)
     assert (
-        "All of them hold." in text
+        "All verdicts hold." in text
         and "Nothing failed." in text
-        and "The orchestrator had nothing to decide." in text
+        and "The orchestrator made no decisions." in text
         and "CPU of nodes" not in text
     )
 
 
-def test_what_is_left_out_of_a_long_table_is_said_to_be():
+def test_long_table_says_how_many_rows_it_omits():
     faults = [
         HistoryEvent(102.0 + k / 100, "run", "fault", {"what": f"crash pe vwap/0 ({k})", "tasks": ["vwap/0"], "for_s": None})
         for k in range(99)
