@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from holdfast.app.load import load_app
 from holdfast.cli.node import memory_bytes
 from holdfast.cli.shared import FiniteRange, application_argument, columns_option, exit_on_signals, json_option
 from holdfast.cli.ui import page_url
@@ -149,10 +150,12 @@ def run_and_report(
     from holdfast.trial.run_document import describe_run
     from holdfast.trial.run_view import RunView
 
+    assert job.application is not None
+    app_name = load_app(job.application).name
     exit_on_signals()
     cluster = LocalCluster(create_run_folder(work), **node_options)
     with ExitStack() as stack:
-        view = RunView(Console(file=sys.stderr))
+        view = RunView(Console(file=sys.stderr), app_name)
 
         def show_cluster(client: "Client") -> None:
             _print_addresses(client)

@@ -106,7 +106,7 @@ def _over_time(events: Sequence[HistoryEvent], tasks: Sequence[Task], timeline: 
     return [
         heading("Over time"),
         paragraph(
-            "Exact rows are final. Tentative rows were computed without the input of a dead PE, predicted rows in place of a late PE. "
+            "Exact rows are final. Tentative rows were computed without the input of a dead PE, predicted rows for a late PE. "
             f"For an absent epoch there was nothing to write. Corrected rows replace all of these.{marks}",
             note=True,
         ),

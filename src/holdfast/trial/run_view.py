@@ -26,12 +26,12 @@ MAX_ERROR_CHARS = 300
 
 
 class RunView:
-    """Shows a live view on a terminal, and otherwise prints a line every EVERY_S seconds."""
+    """Shows a live view on a terminal, and otherwise prints a line every EVERY_S seconds. `name` is the application's."""
 
     EVERY_S = 5.0
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, name: str) -> None:
+        self._console, self._name = console, name
         self._live = Live(console=console, refresh_per_second=4, transient=True) if console.is_terminal else None
         self._printed_s = 0.0
         self._cpu: dict[str, tuple[float, float]] = {}
@@ -46,6 +46,7 @@ class RunView:
             self._live.stop()
 
     def show(self, document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+        document = {**document, "name": self._name}
         if self._live is not None:
             errors = [Text(error, style="yellow") for error in replica_errors(document)]
             self._live.update(Group(tasks_table(document, timeline), self._nodes_table(nodes), *errors))
@@ -97,17 +98,20 @@ def tasks_table(document: dict[str, Any], timeline: Timeline | None) -> Table:
 def one_line(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> str:
     """Return the state of the job, its sinks and the lost nodes in one line, for a log."""
     sinks = [task for task in document["tasks"] if task["kind"] == "sink"]
-    parts = [f"{document['name']} {document['state']}"]
-    if timeline is not None:
-        parts.append(f"epoch {_closed(timeline)}")
-    for sink in sinks:
-        status = ((_best(sink) or {}).get("status")) or {}
-        at, quality = _epoch(status.get("live"), timeline), status.get("quality") or "-"
-        parts.append(f"{sink['task']} at {at} ({quality}, {_number(status.get('latency_s'), 's')} after its close)")
+    parts = [f"{document['name']}: {document['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")]
+    parts += [f"{sink['task']}: {_output_text((_best(sink) or {}).get('status') or {}, timeline)}" for sink in sinks]
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
     if lost:
-        parts.append(f"lost: {' '.join(lost)}")
-    return "; ".join([", ".join(parts), *replica_errors(document)])
+        parts.append(f"lost nodes: {', '.join(lost)}")
+    return "; ".join([*parts, *replica_errors(document)])
+
+
+def _output_text(status: dict[str, Any], timeline: Timeline | None) -> str:
+    if timeline is None or status.get("live") is None:
+        return "no output yet"
+    text = f"{status.get('quality') or ''} output of epoch {_epoch(status['live'], timeline)}".strip()
+    latency_s = status.get("latency_s")
+    return text if latency_s is None else f"{text}, {latency_s:.1f} s after its close"
 
 
 def replica_errors(document: dict[str, Any]) -> list[str]:

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from holdfast.log.timeline import Timeline
-from holdfast.trial.run_view import one_line, replica_errors, tasks_table
+from holdfast.trial.run_view import RunView, one_line, replica_errors, tasks_table
 
 LINE = Timeline(first=10, last=19, epoch_s=1.0, opened_s=0.0)
 FULL = "waits for the log: the log at 'x' cannot be written: No space left on device; free space"
@@ -27,8 +27,22 @@ def test_full_log_is_shown_once_for_all_tasks_that_wait():
     document = job_document(large=[replica(waits_for=FULL), replica(waits_for=FULL, node="n2")], out=[replica(waits_for=FULL)])
     assert replica_errors(document) == [f"large/0, out/0: {FULL}"]
     line = one_line(document, [{"name": "n2", "state": "lost"}], LINE)
-    assert line == f"shop running, epoch 10 of 10, out/0 at 5 (exact, 0.5 s after its close), lost: n2; large/0, out/0: {FULL}"
+    sink = "out/0: exact output of epoch 5, 0.5 s after its close"
+    assert line == f"shop: running, epoch 10 of 10; {sink}; lost nodes: n2; large/0, out/0: {FULL}"
     assert replica_errors(job_document(large=[replica()], out=[replica()])) == []
+
+
+def test_line_of_a_job_without_output():
+    document = {**job_document(out=[replica("placed", live=None)]), "state": "dispatching"}
+    assert one_line(document, [], None) == "shop: dispatching; out/0: no output yet"
+    assert one_line(document, [], LINE) == "shop: dispatching, epoch 10 of 10; out/0: no output yet"
+
+
+def test_view_prints_the_name_of_the_application():
+    console = Console(file=io.StringIO(), width=120, record=True)
+    with RunView(console, "hot-sensors") as view:
+        view.show(job_document(out=[replica(live=None)]), [], None)
+    assert console.export_text() == "hot-sensors: running; out/0: no output yet\n"
 
 
 def test_failure_is_shown_in_one_line_until_the_replica_is_back():
