@@ -141,8 +141,8 @@ def _faults(events: Sequence[HistoryEvent], tasks: Sequence[Task], stays: Sequen
             "Each step counts from the step before it: failure, detection, restart. Sources and sinks keep no rows and have "
             "nothing to catch up with."
         )
-        rows = [row for _, _, row in sorted(timed_rows)]
-        parts += [paragraph(note, note=True), long_table((*steps, "how"), rows, most=SHOWN, where=HISTORY, names=("how",))]
+        recovery_rows = [row for _, _, row in sorted(timed_rows)]
+        parts += [paragraph(note, note=True), long_table((*steps, "how"), recovery_rows, most=SHOWN, where=HISTORY, names=("how",))]
     return parts
 
 
