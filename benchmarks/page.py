@@ -1,22 +1,21 @@
-"""How the page bears a thousand PEs that change sixty times a second, and an hour of that, in Debian's Chromium.
+"""Measure the page in Debian's Chromium: 1,000 PEs at 60 updates per second, and the memory of an hour of updates.
 
     python benchmarks/page.py --seconds 60
     python benchmarks/page.py --hour
     python benchmarks/page.py --orchestrator --seconds 20
 
-The feed is synthetic: a server of its own sends every PE's row in every frame, which no orchestrator does (it sends what changed),
-and with every frame a sample and an event. The page and its files are the real ones. Told are the times between animation frames,
-the browser's own list of long tasks, and the heap after a collection.
+The page and its files are the real ones, but the feed is synthetic. Its server sends the row of every PE, a sample and an event in
+each frame; an orchestrator sends only what has changed. The benchmark reports the times between animation frames, the browser's
+list of long tasks, and the heap after a garbage collection. It compares with an empty page in the same browser.
 
-`--hour` is an hour of updates as fast as the page takes them: 216,000 frames, sixty for each second of the hour, in which every
-PE comes by once a second with its next epoch (an application whose epochs are a second long), the nodes' CPU and a sample once a
-second, and a failure with its recovery every five seconds, so that half-way every list is as long as it gets. Every ten minutes
-of the hour the connection ends and the page finds its way back, and a reader chooses tasks, asks what if, opens dialogs and changes
-the theme. At each of these points the heap, the DOM's nodes, the listeners and the memory of the browser's process for the page are
-told, after collections.
+`--hour` sends an hour of updates as fast as the page accepts them: 216,000 frames, 60 per second of the hour. Each PE finishes an
+epoch per second, each second has a sample and the CPU of the nodes, and every five seconds a PE fails and recovers. So every list
+reaches its full length before half of the hour is over. Every ten minutes of the hour the connection ends and the page reconnects,
+and a simulated user selects tasks, asks what-if questions, opens dialogs and switches the theme. Then the benchmark reports the
+heap, the DOM nodes, the listeners and the memory of the browser's process, after garbage collections. It compares with the heap
+after the first ten minutes.
 
-Theirs is, in turn, an empty page in the same browser; the page's own heap after the first ten minutes; and the same orchestrator
-with nobody looking.
+`--orchestrator` measures the CPU that one page costs a real orchestrator, compared with no page.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ from holdfast.ui.page_files import page_routes
 from holdfast.ui.replica_reasons import describe_plan
 
 NODES = 20
-PICTURES, FREEZE_MS, GROWTH, HALF_A_CORE = 0.8, 500.0, 1.1, 0.5
+MIN_FRAME_SHARE, FREEZE_MS, MAX_GROWTH, MAX_CORES = 0.8, 500.0, 1.1, 0.5
 WATCH = """() => {
   window.gaps = []; window.long = [];
   let last = performance.now();
@@ -62,12 +61,12 @@ WATCH = """() => {
   new PerformanceObserver(note).observe({ entryTypes: ["longtask"] });
 }"""
 TAKE = (
-    "() => { const found = [window.gaps, window.long, holdfast.store.frames]; window.gaps = []; window.long = []; return found; }"
+    "() => { const taken = [window.gaps, window.long, holdfast.store.frames]; window.gaps = []; window.long = []; return taken; }"
 )
 
 
 def picture(pes: int, layers: int) -> dict[str, Any]:
-    """A graph of so many PEs in layers, each reading two of the layer before."""
+    """Return the picture of a layered graph in which each PE reads two PEs of the previous layer."""
     rng = random.Random(0)
     width = -(-pes // layers)
     tasks = []
@@ -81,7 +80,7 @@ def picture(pes: int, layers: int) -> dict[str, Any]:
 
 
 class Feed:
-    """Frames for one page: every PE's row anew, with a change of quality now and then."""
+    """Sends frames with the rows of all PEs. In each frame some PEs are not exact."""
 
     def __init__(self, pes: int, rate: float, layers: int) -> None:
         self.pes, self.rate, self.picture = pes, rate, picture(pes, layers)
@@ -129,7 +128,7 @@ class Feed:
 
 
 class Hour(Feed):
-    """An hour's frames with nothing between them but the page's own pace; each connection has ten minutes of it."""
+    """Sends an hour of frames as fast as the page accepts them. Each connection receives ten minutes of the hour."""
 
     frames, a_second, part = 3600 * 60, 60, 600 * 60
 
@@ -140,7 +139,7 @@ class Hour(Feed):
 
     async def _frames(self) -> AsyncIterator[bytes]:
         yield b"data: " + json.dumps(self._first()).encode() + b"\n\n"
-        while self.measured < self.sent // self.part:  # a sign of life now and then, as a quiet orchestrator gives
+        while self.measured < self.sent // self.part:  # keepalives until the benchmark has measured
             yield b'data: {"at_s":%.3f}\n\n' % (self._began_s + self.sent / self.a_second)
             await asyncio.sleep(1)
         while self.sent < self.frames:
@@ -188,8 +187,8 @@ class Hour(Feed):
         return b"data: " + json.dumps(frame, separators=(",", ":")).encode() + b"\n\n"
 
 
-async def nothing_lost(request: Request) -> JSONResponse:
-    """An answer to what if, of the usual size."""
+async def answer_what_if(request: Request) -> JSONResponse:
+    """Return an answer of the usual size to a what-if question."""
     lists: dict[str, list[str]] = {
         name: [] for name in ("affected", "continues", "late", "down", "downstream", "outputs", "untouched")
     }
@@ -199,24 +198,24 @@ async def nothing_lost(request: Request) -> JSONResponse:
 
 
 def serve(feed: Feed) -> tuple[uvicorn.Server, str]:
-    """The feed and the page's files on a free port, in a thread."""
+    """Serve the feed and the page's files on a free port, in a thread."""
     bound = socket.create_server(("127.0.0.1", 0))
-    app = Starlette(routes=[Route("/v1/feed", feed.answer), Route("/v1/jobs/{id}/consequences", nothing_lost), *page_routes()])
+    app = Starlette(routes=[Route("/v1/feed", feed.answer), Route("/v1/jobs/{id}/consequences", answer_what_if), *page_routes()])
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
-    server.capture_signals = threading.Lock  # type: ignore[method-assign]  # a context that does nothing: signals are the main thread's
+    server.capture_signals = threading.Lock  # type: ignore[method-assign]  # no effect: only the main thread handles signals
     threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])), daemon=True).start()
     return server, f"http://127.0.0.1:{bound.getsockname()[1]}/ui/#token=synthetic"
 
 
 def heap(session: Any) -> tuple[float, int]:
-    """The JavaScript heap in MiB after a collection, and the page's DOM nodes."""
+    """Return the JavaScript heap in MiB after a garbage collection, and the number of DOM nodes."""
     session.send("HeapProfiler.collectGarbage")
-    found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
-    return found["JSHeapUsedSize"] / (1 << 20), int(found["Nodes"])
+    metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    return metrics["JSHeapUsedSize"] / (1 << 20), int(metrics["Nodes"])
 
 
 def hour(*, pes: int, layers: int) -> dict[str, Any]:
-    """What the page holds at every tenth minute of an hour of updates."""
+    """Return the memory of the page at every tenth minute of an hour of updates."""
     from playwright.sync_api import sync_playwright
 
     feed = Hour(pes, layers)
@@ -226,16 +225,16 @@ def hour(*, pes: int, layers: int) -> dict[str, Any]:
         path = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--enable-precise-memory-info"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        wrong: list[str] = []
-        page.on("pageerror", lambda error: wrong.append(str(error)))
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")
         page.goto(url)
         began = time.monotonic()
         for part in range(Hour.frames // Hour.part + 1):
             page.wait_for_function(f"() => holdfast.store.rows[59]?.[2] >= {part * 600 + 1}", timeout=600_000)
-            use(page)
-            points.append({"minute": part * 10, "seconds": round(time.monotonic() - began, 1), **held(session)})
+            use_page(page)
+            points.append({"minute": part * 10, "seconds": round(time.monotonic() - began, 1), **measure_memory(session)})
             print(points[-1], file=sys.stderr)
             feed.measured = part
         frames = page.evaluate("() => holdfast.store.frames")
@@ -244,22 +243,22 @@ def hour(*, pes: int, layers: int) -> dict[str, Any]:
     first, last = points[1], points[-1]
     ratio = last["heap_mib"] / first["heap_mib"]
     return {
-        "claim": "an hour open does not grow the page: neither its heap, nor its DOM, from the tenth minute on",
+        "claim": "the heap and the DOM of the page do not grow from the tenth minute to the end of an hour",
         "ours": last["heap_mib"],
         "theirs": first["heap_mib"],
         "ratio": round(ratio, 3),
-        "bound": GROWTH,
-        "holds": ratio <= GROWTH and last["dom_nodes"] <= GROWTH * first["dom_nodes"] and not wrong,
+        "bound": MAX_GROWTH,
+        "holds": ratio <= MAX_GROWTH and last["dom_nodes"] <= MAX_GROWTH * first["dom_nodes"] and not errors,
         "synthetic": True,
         "pes": pes,
         "updates": frames,
-        "errors": wrong,
+        "errors": errors,
         "points": points,
     }
 
 
-def use(page: Any) -> None:
-    """What a reader does now and then."""
+def use_page(page: Any) -> None:
+    """Use the page: select tasks, ask what-if questions, open dialogs, switch the theme."""
     page.evaluate("() => { document.getElementById('tasks').scrollTop = 0 }")
     for task in range(10):
         page.locator(f"#task-{task}").dispatch_event("click")
@@ -273,22 +272,22 @@ def use(page: Any) -> None:
     page.locator("[data-span='300']").click()
 
 
-def held(session: Any) -> dict[str, Any]:
-    """What the page holds after collections: heap and process in MiB, DOM nodes and listeners."""
+def measure_memory(session: Any) -> dict[str, Any]:
+    """Return the heap and the process in MiB, the DOM nodes and the listeners, after garbage collections."""
     for _ in range(3):
         session.send("HeapProfiler.collectGarbage")
-    found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    metrics = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
     pages = [each for each in psutil.Process().children(recursive=True) if "--type=renderer" in each.cmdline()]
     return {
-        "heap_mib": round(found["JSHeapUsedSize"] / (1 << 20), 2),
-        "dom_nodes": int(found["Nodes"]),
-        "listeners": int(found["JSEventListeners"]),
+        "heap_mib": round(metrics["JSHeapUsedSize"] / (1 << 20), 2),
+        "dom_nodes": int(metrics["Nodes"]),
+        "listeners": int(metrics["JSEventListeners"]),
         "process_mib": round(max(each.memory_full_info().uss for each in pages) / (1 << 20)),
     }
 
 
-def empty_pictures(browser: Any) -> float:
-    """Pictures a second of a page with nothing on it."""
+def measure_empty_page(browser: Any) -> float:
+    """Return the animation frames per second of an empty page."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.evaluate(WATCH.replace("new Perf", "0 && new Perf"))
     began = time.monotonic()
@@ -306,13 +305,13 @@ def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | N
     with sync_playwright() as driver:
         path = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--enable-precise-memory-info"])
-        empty = empty_pictures(browser)
+        empty = measure_empty_page(browser)
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable")
         page.goto(url)
         page.locator("#tasks [role=option]").first.wait_for()
-        time.sleep(min(20.0, seconds / 3))  # until every list that is bounded is full, and code is compiled
+        time.sleep(min(20.0, seconds / 3))  # until the bounded lists are full and the code is compiled
         heaps = [heap(session)]
         page.evaluate(WATCH)
         page.evaluate(TAKE)
@@ -331,13 +330,13 @@ def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | N
     middle, high = ordered[len(ordered) // 2], ordered[int(0.99 * len(ordered))]
     drawn, taken = len(gaps) / took, (frames - before) / took
     return {
-        "claim": f"a page of {pes:,} PEs takes {rate:g} updates a second without freezing: it takes them all, stands still for no "
-        f"longer than {FREEZE_MS / 1000:g} s, and draws at least {PICTURES:.0%} of the pictures of an empty page",
+        "claim": f"a page of {pes:,} PEs takes {rate:g} updates per second: it takes them all, never freezes for longer "
+        f"than {FREEZE_MS / 1000:g} s, and draws at least {MIN_FRAME_SHARE:.0%} of the frames of an empty page",
         "ours": round(drawn, 1),
         "theirs": round(empty, 1),
         "ratio": round(drawn / empty, 3),
-        "bound": PICTURES,
-        "holds": drawn >= PICTURES * empty and taken >= 0.95 * rate and ordered[-1] <= FREEZE_MS,
+        "bound": MIN_FRAME_SHARE,
+        "holds": drawn >= MIN_FRAME_SHARE * empty and taken >= 0.95 * rate and ordered[-1] <= FREEZE_MS,
         "synthetic": True,
         "pes": pes,
         "rate": rate,
@@ -355,8 +354,8 @@ def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | N
     }
 
 
-def follow(*, pes: int, seconds: float) -> dict[str, Any]:
-    """What following costs a real orchestrator of so many light PEs: its CPU without a page and with one that asks often."""
+def measure_orchestrator(*, pes: int, seconds: float) -> dict[str, Any]:
+    """Measure the CPU of a real orchestrator of light PEs, without a page and with one that follows as often as possible."""
     with tempfile.TemporaryDirectory() as work, ProcessCluster(Path(work)) as cluster:
         cluster.start_orchestrator()
         cluster.start_fleet(10)
@@ -369,18 +368,18 @@ def follow(*, pes: int, seconds: float) -> dict[str, Any]:
         cluster.client.wait_for(number, ["running"], limit_s=120)
         orchestrator = psutil.Process(cluster.pid("orchestrator"))
         alone = _cpu_share(orchestrator, lambda: time.sleep(seconds))
-        found: dict[str, Any] = {}
-        followed = _cpu_share(orchestrator, lambda: found.update(_read_feed(cluster.client, seconds)))
+        feed: dict[str, Any] = {}
+        with_page = _cpu_share(orchestrator, lambda: feed.update(_read_feed(cluster.client, seconds)))
     return {
-        "claim": f"a page that looks at {pes:,} PEs as often as it can takes its orchestrator less than half a core",
-        "ours": followed,
+        "claim": f"a page that follows {pes:,} PEs as often as possible costs its orchestrator less than half a core",
+        "ours": with_page,
         "theirs": alone,
-        "ratio": round(followed / alone, 2) if alone else None,
-        "bound": HALF_A_CORE,
-        "holds": followed - alone < HALF_A_CORE,
+        "ratio": round(with_page / alone, 2) if alone else None,
+        "bound": MAX_CORES,
+        "holds": with_page - alone < MAX_CORES,
         "pes": pes,
         "seconds": seconds,
-        **found,
+        **feed,
     }
 
 
@@ -406,21 +405,21 @@ def _read_feed(client: Client, seconds: float) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pes", type=int, default=1000)
-    parser.add_argument("--rate", type=float, default=60.0, help="frames a second")
+    parser.add_argument("--rate", type=float, default=60.0, help="frames per second")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--layers", type=int, default=10)
-    parser.add_argument("--shot", help="where to put a picture of the page")
-    parser.add_argument("--hour", action="store_true", help="let an hour of updates go by, as fast as the page takes them")
-    parser.add_argument("--orchestrator", action="store_true", help="measure what following costs a real orchestrator instead")
+    parser.add_argument("--shot", help="write a screenshot of the page to this file")
+    parser.add_argument("--hour", action="store_true", help="measure the memory over an hour of updates")
+    parser.add_argument("--orchestrator", action="store_true", help="measure what a page costs a real orchestrator")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    if given.orchestrator:
-        result = follow(pes=given.pes, seconds=given.seconds)
-    elif given.hour:
-        result = hour(pes=given.pes, layers=given.layers)
+    options = parser.parse_args()
+    if options.orchestrator:
+        result = measure_orchestrator(pes=options.pes, seconds=options.seconds)
+    elif options.hour:
+        result = hour(pes=options.pes, layers=options.layers)
     else:
-        result = measure(pes=given.pes, rate=given.rate, seconds=given.seconds, layers=given.layers, shot=given.shot)
-    if given.json:
+        result = measure(pes=options.pes, rate=options.rate, seconds=options.seconds, layers=options.layers, shot=options.shot)
+    if options.json:
         print(json.dumps(result, indent=2))
         return
     print(f"{result['claim']}: {'holds' if result['holds'] else 'DOES NOT HOLD'}")
