@@ -12,6 +12,9 @@ from holdfast.log.position import Position
 
 FORMAT = b"1"
 
+ARROW_END = b"\xff\xff\xff\xff\0\0\0\0"
+"""The last bytes of an Arrow stream. Arrow reads a stream without them as a shorter one."""
+
 
 class Checkpoints:
     """The newest positions of all tasks of a job.
@@ -45,7 +48,7 @@ class Checkpoints:
         for epoch in reversed(self._epochs(task)):
             content = self._store.read(_name(task, epoch))
             if content is not None:  # another replica may have removed it meanwhile; then there is a newer one
-                return _decode(content, f"checkpoint {epoch} of {task}")
+                return self._decode(content, _name(task, epoch))
         return None
 
     def latest_epoch(self, task: str) -> int | None:
@@ -56,6 +59,16 @@ class Checkpoints:
         """Return the last epoch that all tasks have a checkpoint at or past; None if one of them has none."""
         epochs = [self.latest_epoch(task) for task in tasks]
         return None if None in epochs else min((epoch for epoch in epochs if epoch is not None), default=None)
+
+    def _decode(self, content: bytes, name: str) -> Position:
+        """Return the position in a checkpoint. Raises HoldfastError if it is damaged.
+
+        An older checkpoint would not help, because the log is trimmed up to this one.
+        """
+        try:
+            return _decode(content, name)
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise self._store.damage(name, error) from error
 
     def _epochs(self, task: str) -> list[int]:
         prefix = f"checkpoints/{quote(task, safe='')}/"
@@ -79,18 +92,17 @@ def _encode(position: Position) -> bytes:
 
 
 def _decode(content: bytes, name: str) -> Position:
-    try:
-        whole = pa.ipc.open_stream(content).read_all()
-        metadata = whole.schema.metadata or {}
-        if metadata.get(b"format") != FORMAT:
-            raise HoldfastError(f"{name} has a format that this version does not read (it reads {FORMAT.decode()})")
-        about = json.loads(metadata[b"about"])
-        kept = {
-            label: pa.ipc.open_stream(rows).read_all()
-            for label, rows in zip(whole["label"].to_pylist(), whole["rows"].to_pylist(), strict=True)
-        }
-    except (pa.ArrowException, KeyError, ValueError) as error:
-        raise HoldfastError(f"{name} cannot be read: {error}; remove it to start from the previous one") from error
+    if not content.endswith(ARROW_END):
+        raise ValueError("it is truncated")
+    whole = pa.ipc.open_stream(content).read_all()
+    metadata = whole.schema.metadata or {}
+    if metadata.get(b"format") != FORMAT:
+        raise HoldfastError(f"object '{name}' has a format that this version does not read (it reads {FORMAT.decode()})")
+    about = json.loads(metadata[b"about"])
+    kept = {
+        label: pa.ipc.open_stream(rows).read_all()
+        for label, rows in zip(whole["label"].to_pylist(), whole["rows"].to_pylist(), strict=True)
+    }
     return Position(about["epoch"], kept, about["after"], about["tainted"])
 
 

@@ -111,8 +111,12 @@ class EpochLog:
 
     def trimmed_until(self, stream: str, task: int) -> int | None:
         """Return the last epoch that was trimmed or may be trimmed at any moment; None if there is none."""
-        content = self._store.read(_trimmed_name(stream, task))
-        return int(content) if content is not None else None
+        name = _trimmed_name(stream, task)
+        content = self._store.read(name)
+        try:
+            return int(content) if content is not None else None
+        except ValueError as error:
+            raise self._store.damage(name, error) from error
 
     def announce_trim(self, stream: str, task: int, *, until: int) -> None:
         """Note that epochs up to and including `until` may be removed from now on: no job may join there, no record be offered."""
@@ -161,8 +165,12 @@ class EpochLog:
             raise LogError(f"the log at '{self._store.root}' reports that {name} exists, but does not return it")
 
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
-        content = self._store.read(_record_name(stream, task, epoch, kind))
-        return Record.decode(content) if content is not None else None
+        name = _record_name(stream, task, epoch, kind)
+        content = self._store.read(name)
+        try:
+            return Record.decode(content) if content is not None else None
+        except ValueError as error:
+            raise self._store.damage(name, error) from error
 
 
 def _trimmed_name(stream: str, task: int) -> str:

@@ -61,7 +61,7 @@ class Record:
 
     @classmethod
     def decode(cls, text: bytes) -> "Record":
-        """Return the record that `encode` encoded. Raises HoldfastError if it has another format."""
+        """Return the record that `encode` encoded. Raises HoldfastError if it has another format, ValueError if it is damaged."""
         data: dict[str, Any] = json.loads(text)
         if data.pop("format", None) != FORMAT:
             raise HoldfastError(f"a record of the epoch log has a format that this version does not read (it reads {FORMAT})")

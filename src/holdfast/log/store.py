@@ -73,6 +73,13 @@ class Store:
         except (BaseError, OSError) as error:
             raise self._error("listed", error) from error
 
+    def damage(self, name: str, error: object) -> HoldfastError:
+        """Return the error for an object whose content cannot be decoded, for example because it is truncated."""
+        return HoldfastError(
+            f"object '{name}' of the {self._what} at '{self.root}' is damaged: {_first_line(error)}; "
+            f"restore it from a backup, or start the job with a new {self._what}"
+        )
+
     def _error(self, action: str, error: BaseException, advice: str = "") -> LogError:
         return LogError(f"the {self._what} at '{self.root}' cannot be {action}: {_first_line(error)}{advice}")
 
@@ -82,5 +89,5 @@ def _local_store(path: Path) -> ObjectStore:
     return LocalStore(str(path))
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(error: object) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -50,4 +50,7 @@ def agree_on_timeline(store: Store, proposal: Timeline) -> Timeline:
 def read_timeline(store: Store) -> Timeline | None:
     """Return the job's timeline, or None until its first source has started."""
     content = store.read(NAME)
-    return Timeline(**json.loads(content)) if content is not None else None
+    try:
+        return Timeline(**json.loads(content)) if content is not None else None
+    except ValueError as error:
+        raise store.damage(NAME, error) from error

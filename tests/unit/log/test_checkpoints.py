@@ -6,7 +6,7 @@ from obstore.store import MemoryStore
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.checkpoints import ARROW_END, Checkpoints
 from holdfast.log.position import Position
 
 ROWS = pa.table({"seq": [1, 2, 3], "ticker": ["a", None, "b"], "gain": [0.1, None, -1.0]})
@@ -36,7 +36,25 @@ def test_epoch_reached_by_all_is_the_oldest_of_the_newest_checkpoints(store):
     assert checkpoints.epoch_reached_by_all(["a/0", "b/0"]) == 4
 
 
-def test_damaged_checkpoint_is_reported(store):
-    store.create(f"checkpoints/a%2F0/{4:020d}", b"nonsense")
-    with pytest.raises(HoldfastError, match="checkpoint 4 of a/0 cannot be read"):
-        Checkpoints(store).latest("a/0")
+def test_damaged_checkpoint_is_reported_with_advice_that_works(store):
+    checkpoints, name = Checkpoints(store), f"checkpoints/a%2F0/{4:020d}"
+    checkpoints.save("a/0", Position(3))
+    store.create(name, b"nonsense")
+    advice = "restore it from a backup, or start the job with a new log"
+    with pytest.raises(HoldfastError, match=f"object '{name}' of the log at .* is damaged: .*; {advice}$"):
+        checkpoints.latest("a/0")
+
+
+def test_truncated_checkpoint_is_never_read_as_a_smaller_one(store):
+    checkpoints, name = Checkpoints(store), f"checkpoints/a%2F0/{4:020d}"
+    checkpoints.save("a/0", Position(4, {"trades": ROWS, "quotes": ROWS}))
+    content, complete = store.read(name), checkpoints.latest("a/0")
+    errors = 0
+    for size in range(len(content)):
+        store.replace(name, content[:size])
+        try:
+            assert checkpoints.latest("a/0") == complete  # only the mark at the end is missing
+        except HoldfastError as error:
+            assert f"object '{name}' of the log at" in str(error)
+            errors += 1
+    assert errors >= len(content) - len(ARROW_END)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from holdfast.errors import LogError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.log import EpochLog, OfferResult, Quality, Record, Store
 
 
@@ -220,3 +220,19 @@ def test_killed_writer_leaves_only_complete_records(tmp_path: Path) -> None:
     last = log.last_epoch("s", 0, after=-1)
     assert last >= 49
     assert all(log.first("s", 0, epoch=epoch) is not None for epoch in range(last + 1))
+
+
+@pytest.mark.parametrize("size", [0, 1, 40])
+def test_empty_or_truncated_record_is_reported_by_its_name(size: int) -> None:
+    store = Store(MemoryStore())
+    name = f"records/vwap/0/{7:020d}.first"
+    store.create(name, record(7).encode()[:size])
+    with pytest.raises(HoldfastError, match=f"object '{name}' of the log at .* is damaged: .*; restore it from a backup"):
+        EpochLog(store).first("vwap", 0, epoch=7)
+
+
+def test_empty_trim_limit_is_reported_by_its_name() -> None:
+    store = Store(MemoryStore())
+    store.create("trimmed/vwap/0", b"")
+    with pytest.raises(HoldfastError, match=r"object 'trimmed/vwap/0' of the log at .* is damaged"):
+        EpochLog(store).trimmed_until("vwap", 0)
