@@ -33,9 +33,9 @@ LIMIT_S = 60.0
 PASSED_S = 5.0
 """A job that has been in an end state for this long will not take the transition any more."""
 
-TOUCHES_PES = {"crash-pe", "crash-host", "crash-node", "cut-node", "stall-host"}
+MAY_RESTART_PES = {"crash-pe", "crash-host", "crash-node", "cut-node", "stall-host"}
 """Faults after which PEs may restart."""
-DETACHES = {"crash-controller", "crash-node"}
+KILLS_CONTROLLER = {"crash-controller", "crash-node"}
 """Faults that kill a node controller. The trial restarts it, as an init system would."""
 
 
@@ -125,16 +125,9 @@ class InjectionTrial:
             os.kill(self.cluster.pid(NODES[0]), signal.SIGCONT)
 
     def _start_orchestrator(self, tests: Sequence[InjectionTest]) -> None:
-        self._stop_orchestrator()
+        self.cluster.kill_orchestrator()
         write_document(self.path, InjectionTests(tests=tuple(tests)))
         self.cluster.start_orchestrator("--inject", str(self.path))
-
-    def _stop_orchestrator(self) -> None:
-        """Kill the orchestrator. If it is already dead, collect its exit code."""
-        if self._is_dead():
-            self.cluster.kill("orchestrator")
-        else:
-            self.cluster.kill_orchestrator()
 
     def _drive(self) -> None:
         """Submit the job, unless that was done, and follow the scenario.
@@ -216,9 +209,9 @@ class InjectionTrial:
     def _restart_killed(self) -> None:
         """Restart the processes that the fault killed, without further faults."""
         if self._is_dead():
-            self._stop_orchestrator()
+            self.cluster.kill_orchestrator()
             self.cluster.start_orchestrator()
-        if self.test.fault in DETACHES:
+        if self.test.fault in KILLS_CONTROLLER:
             for name in NODES:
                 if self.cluster.exit_code(name) is not None:
                     self.cluster.kill(name)
@@ -271,7 +264,7 @@ class InjectionTrial:
         for (key, incarnation), count in sorted(starts.items()):
             if count > 1:
                 yield f"replica {key} was started {count} times in incarnation {incarnation}"
-        if self.test.fault in TOUCHES_PES:
+        if self.test.fault in MAY_RESTART_PES:
             return
         allowed = 1 + self.scenario.restarts
         for key, incarnation in sorted(starts):
@@ -294,7 +287,7 @@ class InjectionTrial:
 
     def _has_no_replicas(self) -> bool:
         if self._is_dead():
-            self._stop_orchestrator()
+            self.cluster.kill_orchestrator()
             self.cluster.start_orchestrator()
         for job in filter(None, (self.job, self.job_on_all_nodes)):
             if not self.cluster.client.job(job)["ended"]:

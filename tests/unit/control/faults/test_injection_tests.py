@@ -23,8 +23,6 @@ from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.node.pe_hosts import living_controller
-from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, InjectionVerdict
-from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
 
 from ..conftest import SimulatedNode, alive, running
 
@@ -91,16 +89,6 @@ def test_type_errors_and_unknown_names_are_reported_with_lines(tmp_path):
     ]
 
 
-def test_scenarios_cover_exactly_the_shipped_transitions():
-    for machine in MACHINES.values():
-        for state, event, _ in machine.transitions():
-            script = scenario_for(machine.name, state, event, name="t", hold_s=1.0)
-            assert script.ends <= machine.ends() | {"running"}
-            check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
-    with pytest.raises(NoScenario, match="no scenario leads to transition 'audit' of state 'running' of machine 'mine'"):
-        scenario_for("mine", "running", "audit", name="t", hold_s=1.0)
-
-
 async def test_fault_without_target_is_reported_as_not_injected(settings, tmp_path):
     tests = tmp_path / "tests.yaml"
     tests.write_text(
@@ -128,23 +116,6 @@ async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_
             await control.reaches(await control.submit(name), "running")
         events = (await control.call("GET", "/v1/events")).json()["events"]
         assert [event["job"] for event in events if event["kind"] == "fault"] == [1, 2, 2, 2]
-
-
-def test_verdict_distinguishes_healed_from_not_injected():
-    test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
-    injected, missed = (
-        InjectionVerdict(test, True, (), "running", 1.0),
-        InjectionVerdict(test, False, (), "running", 1.0, "no target"),
-    )
-    assert (injected.healed, injected.passed) == (True, True)
-    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "no target")
-    assert not replace(missed, errors=("a PE was lost",)).passed
-    assert not replace(missed, missed="").passed
-
-
-def test_crash_node_kills_controller_and_pe_host():
-    assert set(LIBRARY) > DETACHES | TOUCHES_PES
-    assert "crash-node" in DETACHES & TOUCHES_PES
 
 
 CONTROLLER = """

@@ -1,0 +1,24 @@
+"""Verdicts of injection trials, and the classification of faults."""
+
+from dataclasses import replace
+
+from holdfast.control.faults.fault_library import LIBRARY
+from holdfast.control.faults.injection_tests import InjectionTest
+from holdfast.trial.injection.injection_trial import KILLS_CONTROLLER, MAY_RESTART_PES, InjectionVerdict
+
+
+def test_verdict_distinguishes_healed_from_not_injected():
+    test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
+    injected, missed = (
+        InjectionVerdict(test, True, (), "running", 1.0),
+        InjectionVerdict(test, False, (), "running", 1.0, "no target"),
+    )
+    assert (injected.healed, injected.passed) == (True, True)
+    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "no target")
+    assert not replace(missed, errors=("a PE was lost",)).passed
+    assert not replace(missed, missed="").passed
+
+
+def test_crash_node_kills_controller_and_pe_host():
+    assert set(LIBRARY) > KILLS_CONTROLLER | MAY_RESTART_PES
+    assert "crash-node" in KILLS_CONTROLLER & MAY_RESTART_PES
