@@ -208,14 +208,17 @@ class InjectionTrial:
 
     def _restart_killed(self) -> None:
         """Restart the processes that the fault killed, without further faults."""
-        if self._is_dead():
-            self.cluster.kill_orchestrator()
-            self.cluster.start_orchestrator()
+        self._restart_dead_orchestrator()
         if self.test.fault in KILLS_CONTROLLER:
             for name in NODES:
                 if self.cluster.exit_code(name) is not None:
                     self.cluster.kill(name)
                     self.cluster.start_node(name)
+
+    def _restart_dead_orchestrator(self) -> None:
+        if self._is_dead():
+            self.cluster.kill_orchestrator()
+            self.cluster.start_orchestrator()
 
     def _settle(self) -> str:
         """Wait until the job is in a correct state, and return it. Repeats requests that were not acknowledged."""
@@ -276,7 +279,7 @@ class InjectionTrial:
     def _clean_up(self) -> Iterator[str]:
         """Cancel the job, wait until no replica of it remains, and restore the nodes. Yields the errors."""
         try:
-            self._wait(self._has_no_replicas, what="no replica of the job remains")
+            self._wait(self._is_job_removed, what="no replica of the job remains")
             for node in self.cluster.client.nodes():
                 if node["state"] in ("draining", "drained"):
                     self.cluster.client.drain(node["name"], drain=False)
@@ -285,10 +288,9 @@ class InjectionTrial:
         except HoldfastError as error:
             yield str(error)
 
-    def _has_no_replicas(self) -> bool:
-        if self._is_dead():
-            self.cluster.kill_orchestrator()
-            self.cluster.start_orchestrator()
+    def _is_job_removed(self) -> bool:
+        """Return whether no replica of the job remains. Cancels the jobs of the trial if they have not ended."""
+        self._restart_dead_orchestrator()
         for job in filter(None, (self.job, self.job_on_all_nodes)):
             if not self.cluster.client.job(job)["ended"]:
                 self._cancel(job)
