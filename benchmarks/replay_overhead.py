@@ -20,7 +20,7 @@ from holdfast.app.load import load_app
 from holdfast.engine.epochs import ByTime, with_epochs
 from holdfast.engine.session import open_session
 from holdfast.engine.trace_reader import open_trace
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.trace import write_market
 
 BOUND = 1.15
@@ -58,7 +58,7 @@ def our_plan(spark: SparkSession, trace: Path):  # type: ignore[no-untyped-def]
     app = load_app(Path(__file__).parents[1] / "examples" / "bargain_discovery.py")
     graph = app.graph()
     sources = with_epochs({"market": spark.read.parquet(str(trace))}, ByTime(app.epoch_s))
-    return run_batch(graph, sources)["bargain_index"].selectExpr("count(*) as bargains", "sum(gain) as gain")
+    return build_whole_trace(graph, sources)["bargain_index"].selectExpr("count(*) as bargains", "sum(gain) as gain")
 
 
 def scans(spark: SparkSession, trace: Path) -> int:

@@ -98,15 +98,16 @@ class App:
         """Declare that a stream leaves the application here.
 
         `writer` is called with (rows as a DataFrame, epoch, quality) for the first output of an epoch, and again with quality
-        'exact' if that was not exact. After a failure it can be called again for the same epoch: it must replace, not add.
+        'exact' if that was not exact. After a failure it can be called again for the same epoch. It must then replace its
+        output.
         """
         self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
 
     def score(self, sink: str, expression: str, *, affected: int | None = None) -> None:
-        """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'.
+        """Declare the score of a sink's output: an aggregate over its rows, such as 'sum(gain)', 'avg(error)', 'count(*)'.
 
-        `affected` is the number of source tuples, counted from the fault, over which the score is compared. By default it is
-        estimated from where outputs can differ.
+        `affected` is the number of source tuples, counted from the fault, over which the score is compared. By default it
+        covers the outputs that the longest outage can change.
         """
         self._scores.append(Score(sink, expression, affected=affected, origin=_caller()))
 
@@ -124,8 +125,8 @@ class App:
             if score.sink not in sinks
         ]
         errors += [
-            f"the score at {score.origin} says that a fault affects {score.affected!r} source tuples; it must be a whole number of "
-            "at least 1, or left out"
+            f"the score at {score.origin} has affected={score.affected!r}; it must be a number of source tuples, "
+            "a whole number of at least 1, or left out"
             for score in self._scores
             if score.affected is not None and (type(score.affected) is not int or score.affected < 1)
         ]

@@ -24,7 +24,7 @@ class Graph:
     def of(cls, nodes: Sequence[Node]) -> "Graph":
         """Return the graph of nodes in which `find_errors` found no error."""
         by_name = {node.name: node for node in nodes}
-        return cls(by_name, sort_topologically(waits_of(nodes))[0])
+        return cls(by_name, sort_topologically(dependencies_of(nodes))[0])
 
     @cached_property
     def sources(self) -> tuple[Source, ...]:
@@ -52,7 +52,7 @@ class Graph:
 
     def operator(self, name: str) -> Operator:
         node = self.nodes[name]
-        assert isinstance(node, Operator), f"'{name}' is no operator"
+        assert isinstance(node, Operator), f"'{name}' is not an operator"
         return node
 
     def predecessors(self, name: str) -> tuple[str, ...]:
@@ -95,8 +95,8 @@ class Graph:
     @cached_property
     def pes(self) -> Mapping[str, tuple[str, ...]]:
         """The operators of each PE, PEs and operators in topological order. An operator that names no PE is a PE of its own."""
-        parts = parts_of(self.operators)
-        return {pe: parts[pe] for pe in sort_topologically(waits_between(parts, self.nodes))[0]}
+        parts = operators_by_pe(self.operators)
+        return {pe: parts[pe] for pe in sort_topologically(pe_dependencies(parts, self.nodes))[0]}
 
     def partitioning(self, stream: str, reader: str) -> Partitioning:
         """Return how the tasks of `stream` feed the tasks of `reader`: as declared; otherwise one-to-one if the tasks and keys are
@@ -130,7 +130,7 @@ def partitioning_between(upstream: Node, reader: Operator) -> Partitioning:
     return "one-to-one" if same_tasks else "full"
 
 
-def parts_of(operators: Iterable[Operator]) -> dict[str, tuple[str, ...]]:
+def operators_by_pe(operators: Iterable[Operator]) -> dict[str, tuple[str, ...]]:
     """Return the operators of each PE, in the given order."""
     parts: dict[str, list[str]] = {}
     for operator in operators:
@@ -138,13 +138,13 @@ def parts_of(operators: Iterable[Operator]) -> dict[str, tuple[str, ...]]:
     return {pe: tuple(part) for pe, part in parts.items()}
 
 
-def waits_of(nodes: Iterable[Node]) -> dict[str, set[str]]:
-    """Return the nodes that each node waits for."""
+def dependencies_of(nodes: Iterable[Node]) -> dict[str, set[str]]:
+    """Return the nodes that each node reads."""
     return {node.name: set(inputs_of(node)) for node in nodes}
 
 
-def waits_between(parts: Mapping[str, Sequence[str]], nodes: Mapping[str, Node]) -> dict[str, set[str]]:
-    """Return the PEs that each PE waits for."""
+def pe_dependencies(parts: Mapping[str, Sequence[str]], nodes: Mapping[str, Node]) -> dict[str, set[str]]:
+    """Return the other PEs that each PE reads."""
     home = {name: pe for pe, part in parts.items() for name in part}
     return {
         pe: {home[stream] for name in part for stream in inputs_of(nodes[name]) if stream in home} - {pe}

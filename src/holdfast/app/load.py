@@ -18,7 +18,7 @@ def load_app(path: str | Path) -> App:
     if not file.is_file():
         raise HoldfastError(f"application file '{path}' does not exist; give the path of a Python file that defines an App")
     if file.suffix != ".py":
-        raise HoldfastError(f"application file '{path}' is no Python file; its name must end in .py")
+        raise HoldfastError(f"application file '{path}' is not a Python file; its name must end in .py")
     name = f"holdfast_application_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     assert spec and spec.loader

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from holdfast.app.definition import Node, Operator, Sink, Source
-from holdfast.app.graph import Graph, inputs_of, partitioning_between, parts_of, waits_between, waits_of
+from holdfast.app.graph import Graph, dependencies_of, inputs_of, operators_by_pe, partitioning_between, pe_dependencies
 from holdfast.app.keep import LastEpochs, LastRows, StateTable
 from holdfast.documents.topological_order import find_cycles
 
@@ -182,7 +182,7 @@ def _partitioning_error(who: str, upstream: Node, reader: Operator) -> str | Non
 
 
 def _cycle_errors(nodes: Sequence[Node]) -> list[str]:
-    cycles, _ = find_cycles(waits_of(nodes))
+    cycles, _ = find_cycles(dependencies_of(nodes))
     return [f"the streams form a cycle: {' -> '.join(cycle)}; an application is acyclic" for cycle in cycles[:1]]
 
 
@@ -197,7 +197,7 @@ def _shape_errors(nodes: Sequence[Node]) -> list[str]:
 
 
 def _pe_errors(graph: Graph) -> list[str]:
-    parts = parts_of(graph.operators)
+    parts = operators_by_pe(graph.operators)
     errors = [
         f"PE '{pe}' has the name of a {type(graph.nodes[pe]).__name__.lower()}; give it another name"
         for pe in sorted(parts)
@@ -211,7 +211,7 @@ def _pe_errors(graph: Graph) -> list[str]:
                 f"PE '{pe}' fuses {', '.join(part)}, but {', '.join(outside)} lies between them, so that it and the PE "
                 "would wait for each other; fuse it too or fuse less"
             )
-    cycles = [] if errors else find_cycles(waits_between(parts, graph.nodes))[0]
+    cycles = [] if errors else find_cycles(pe_dependencies(parts, graph.nodes))[0]
     return errors + [f"the PEs wait for each other: {' -> '.join(cycle)}; fuse them into one or fuse less" for cycle in cycles[:1]]
 
 

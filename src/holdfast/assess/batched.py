@@ -29,9 +29,9 @@ from holdfast.assess.operator_shape import window_epochs
 from holdfast.assess.outcome import NOISE, TrialOutcome
 from holdfast.assess.output_score import parts_of
 from holdfast.assess.slots import AFTER, BEFORE, COUNTED, SlotCode
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.engine.schema import to_frame
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 
 ROWS = 2_000_000
 """The largest number of rows in one job, over all its slots. It bounds memory."""
@@ -92,11 +92,11 @@ class BatchedRunner:
         plan = jittered(plan, bound=context.jitter, seeds=[slot.seed for slot in slots], code=code)
         plan = injected(plan, [slot.injection for slot in slots], code=code, edges=fault_path.edges)
         sources = {stream: self._in_slots(stream, slots) for stream in fault_path.inputs}
-        output = run_batch(plan, sources)[plan.predecessors(context.sink)[0]]
+        output = build_whole_trace(plan, sources)[plan.predecessors(context.sink)[0]]
         seq = F.col("seq")
         places = (code.slot(seq).alias("slot"), context.sections.column(code.seq(seq)).alias("section"))
         sums = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
-        with running(context.graph, f"a batch of {len(slots)} trials"):
+        with naming_failed_operator(context.graph, f"a batch of {len(slots)} trials"):
             table = output.where(code.phase(seq) == COUNTED).groupBy(*places).agg(*sums).toArrow()
         columns = {name: table[name].to_numpy().astype(np.int64) for name in ("slot", "section")}
         values = {part: pc.fill_null(table[f"p{n}"], 0.0).to_numpy() for n, part in enumerate(parts)}
@@ -190,7 +190,7 @@ def obstacle(context: CampaignContext, fault_path: FaultPath) -> str | None:
         return f"its seqs, from {first:,} to {first + span - 1:,}, are too far apart to carry the number of a trial too"
     other = [score.expression for score in context.scores if not score.additive]
     if other:
-        return f"the score '{other[0]}' is no sum, count or average, so it cannot be computed from the rows that differ"
+        return f"the score '{other[0]}' is not a sum, count or average, so it cannot be computed from the rows that differ"
     for stream in fault_path.inputs:
         if reason := _stream_obstacle(context, trace_key, stream):
             return reason

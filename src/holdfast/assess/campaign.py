@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.assess.arrival_jitter import FURTHEST_JITTER
 from holdfast.assess.case import Case, Pace, Trial
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
-from holdfast.documents.fault import StreamFault, fault_of
+from holdfast.documents.fault import StreamFault, fault_from_document
 from holdfast.errors import CompoundError, HoldfastError
 
 OUTAGES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -65,7 +65,7 @@ class Campaign:
         if self.affected is not None and self.affected < 1:
             errors.append(f"a fault affects at least 1 source tuple, got {self.affected}")
         try:
-            fault = fault_of({**self.fault, "target": ("any",), "offset": 0, "tuples": 1})
+            fault = fault_from_document({**self.fault, "target": ("any",), "offset": 0, "tuples": 1})
         except HoldfastError as error:
             errors.append(str(error))
         else:
@@ -103,7 +103,7 @@ class Campaign:
 
     def fault_for(self, case: Case, *, offset: int, tuples: int) -> StreamFault:
         """Return the fault that a trial injects."""
-        return fault_of(
+        return fault_from_document(
             {**self.fault, "target": case.target, "offset": offset, "tuples": tuples, "side": case.side, "seed": self.seed}
         )
 

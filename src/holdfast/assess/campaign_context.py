@@ -24,8 +24,8 @@ from holdfast.assess.sections import Sections
 from holdfast.assess.source_rows import SourceRows, source_rows
 from holdfast.engine.analysis import Schemas, analyse, check_score
 from holdfast.engine.epochs import ByTime, with_epochs
-from holdfast.engine.operator_call import running
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.operator_call import naming_failed_operator
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import CompoundError, HoldfastError
 
 FURTHEST = 1 << 53
@@ -135,7 +135,7 @@ class CampaignContext:
 
     def output(self, graph: Graph) -> DataFrame:
         """Return the scored sink's rows of a changed graph over the whole trace."""
-        frames = run_batch(graph, self.sources, epochs=self.epochs)
+        frames = build_whole_trace(graph, self.sources, epochs=self.epochs)
         return frames[graph.predecessors(self.sink)[0]]
 
     def golden_output(self, seed: int) -> DataFrame:
@@ -147,13 +147,13 @@ class CampaignContext:
             return self.output(self.graph)
         inputs = self.graph.streams_into(changed)
         plan = subgraph(self.jittered(seed), changed, inputs, self.sink)
-        frames = run_batch(plan, {stream: self.frame(stream) for stream in inputs}, epochs=self.epochs)
+        frames = build_whole_trace(plan, {stream: self.frame(stream) for stream in inputs}, epochs=self.epochs)
         return frames[plan.predecessors(self.sink)[0]]
 
     def frame(self, stream: str) -> DataFrame:
         """Return a golden stream. It is computed at the first read and cached until `release`."""
         if stream not in self._cached:
-            frames = run_batch(self.graph, self.sources, epochs=self.epochs)
+            frames = build_whole_trace(self.graph, self.sources, epochs=self.epochs)
             even = frames[stream].repartition(2 * self.spark.sparkContext.defaultParallelism)  # one part per core
             self._cached[stream] = even.persist(StorageLevel.MEMORY_AND_DISK)
         return self._cached[stream]
@@ -180,9 +180,9 @@ class CampaignContext:
             self._seqs.setdefault(self.graph.sources[0].name, self.rows.seq)
         missing = sorted(set(roots.values()) - self._seqs.keys())
         if missing:
-            frames = run_batch(self.graph, self.sources, epochs=self.epochs)
+            frames = build_whole_trace(self.graph, self.sources, epochs=self.epochs)
             parts = [frames[name].select(F.lit(number).alias("stream"), "seq") for number, name in enumerate(missing)]
-            with running(self.graph, "the golden run"):
+            with naming_failed_operator(self.graph, "the golden run"):
                 table = reduce(DataFrame.unionAll, parts).toArrow()
             stream, seq = table["stream"].to_numpy(), table["seq"].to_numpy()
             self._seqs |= {name: np.sort(seq[stream == number]) for number, name in enumerate(missing)}

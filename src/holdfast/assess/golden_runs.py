@@ -18,7 +18,7 @@ from holdfast.assess.keyed_seqs import Floats, Ints, KeyedSeqs
 from holdfast.assess.output_score import part_value, parts_of
 from holdfast.assess.sections import Sections
 from holdfast.documents.whole_files import write_whole
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]
@@ -56,7 +56,7 @@ def run_golden(context: CampaignContext, seed: int, *, outputs: bool) -> Golden:
     """Run the application without a fault. `outputs` keeps the contribution of each row, which needs additive scores."""
     frame = context.golden_output(seed)
     scored = " and ".join(score.expression for score in context.scores)
-    with running(context.graph, f"a golden run, scored by {scored},"):
+    with naming_failed_operator(context.graph, f"a golden run, scored by {scored},"):
         if not outputs:
             return Golden(seed, section_parts(context, frame))
         parts = parts_of(context.scores)

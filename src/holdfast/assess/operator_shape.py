@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from holdfast.app import Graph, LastEpochs, LastRows, Operator
 from holdfast.engine.analysis import Schemas, empty
-from holdfast.engine.operator_call import call
+from holdfast.engine.operator_call import call_operator
 
 Scope = Literal["tuple", "rows", "epoch", "history"]
 """What an output tuple depends on besides its triggering tuple: nothing ("tuple"), the last rows of its key ("rows"), its own epoch
@@ -59,7 +59,7 @@ def window_epochs(operator: Operator) -> int:
 
 
 def _plan_nodes(operator: Operator, spark: SparkSession, schemas: Schemas) -> Iterator[str]:
-    output, _ = call(operator, [empty(spark, schemas[stream]) for stream in operator.inputs])
+    output, _ = call_operator(operator, [empty(spark, schemas[stream]) for stream in operator.inputs])
     yield from _names(output._jdf.queryExecution().analyzed())
 
 

@@ -25,7 +25,7 @@ from holdfast.assess.fused_targets import fused_targets
 from holdfast.assess.output_score import OutputScore, own_affected
 from holdfast.assess.targets import Choice, Target, choose_targets, group_targets
 from holdfast.documents.column_mapping import read_columns
-from holdfast.engine.trace_reader import known_rows, require_there
+from holdfast.engine.trace_reader import known_rows, require_trace_exists
 from holdfast.errors import CompoundError, HoldfastError
 
 T = TypeVar("T")
@@ -133,7 +133,7 @@ def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
     """Raise HoldfastError if the trace does not exist, or if its metadata shows that it ends before an offset."""
     if options["trace"] is None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
-    require_there(options["trace"])
+    require_trace_exists(options["trace"])
     rows = known_rows(graph, options["trace"]) if options["offsets"] else None
     errors = [offset_error(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
     if errors:

@@ -61,8 +61,9 @@ def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]
     unknown = [f"'{name}'" for name, operators in members.items() if not operators]
     if unknown:
         known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
-        who = f"target {unknown[0]} is" if len(unknown) == 1 else f"targets {', '.join(unknown)} are"
-        raise HoldfastError(f"{who} no source, operator or PE of this application; they are: {known}")
+        one = f"target {unknown[0]} is not a source, operator or PE"
+        text = one if len(unknown) == 1 else f"targets {', '.join(unknown)} are not sources, operators or PEs"
+        raise HoldfastError(f"{text} of this application; they are: {known}")
     if not all(groups):
         raise HoldfastError("a target needs at least one operator or source")
     targets = [{member for name in group for member in members[name]} for group in groups]

@@ -90,7 +90,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
     from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_setup import describe_subject, parsed_trace, select_scores
     from holdfast.assess.fitting import SECTION
-    from holdfast.engine.trace_reader import require_there
+    from holdfast.engine.trace_reader import require_trace_exists
     from holdfast.report.assessment import write_reports
 
     _check(options)
@@ -99,7 +99,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
     _quick_check(graph, options["budget"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = select_scores(app, options["scores"], options["sink"])[:1]
-    require_there(trace)
+    require_trace_exists(trace)
     with spark_session(options["master"], options["memory"], name="holdfast advise") as spark:
         say(f"reading {trace} ...")
         with parsed_trace(spark, graph, trace, columns=mapping) as frames:

@@ -194,11 +194,11 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
 def _explain(request: "Request", *, as_json: bool) -> None:
     """Print every injected graph, and why these operators were chosen."""
     from holdfast.assess.injection import describe_injected_graph, injected_nodes
-    from holdfast.documents.fault import fault_of
+    from holdfast.documents.fault import fault_from_document
 
     graph = request.graph
     faults = {
-        case.name: fault_of({**request.fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side})
+        case.name: fault_from_document({**request.fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side})
         for case in request.cases
     }
     if as_json:

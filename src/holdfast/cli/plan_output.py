@@ -95,6 +95,6 @@ def _check_folder(option: str, path: Path) -> None:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        raise HoldfastError(f"{option} '{path}' cannot be written: '{folder}' is no folder; give another name")
+        raise HoldfastError(f"{option} '{path}' cannot be written: '{folder}' is not a folder; give another name")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise HoldfastError(f"{option} '{path}' cannot be written: folder '{folder}' may not be written to; give another name")

@@ -223,12 +223,12 @@ class Descriptor(Document):
                 yield FieldError((*place, "rates"), f"gives no rate for source '{source}'")
             for source, rate in joint.rates.items():
                 if source not in self.sources:
-                    yield FieldError((*place, "rates", source), f"is no source; {_known('sources', self.sources)}")
+                    yield FieldError((*place, "rates", source), f"is not a source; {_known('sources', self.sources)}")
                 elif rate not in (names := [r.name for r in self.sources[source].rates]):
                     yield FieldError((*place, "rates", source), f"has no rate named '{rate}'; {_known('rates', names)}")
             key = tuple(sorted(joint.rates.items()))
             if key in earlier:
-                yield FieldError((*place, "rates"), "stands twice; give each configuration once")
+                yield FieldError((*place, "rates"), "occurs twice; give each configuration once")
             earlier.add(key)
         if not self.configurations:
             yield FieldError(("configurations",), "is empty; give at least one, or leave it out")
@@ -286,7 +286,7 @@ class Descriptor(Document):
         for name, nodes in self.placement.items():
             place = ("placement", name)
             if name not in self.pes:
-                yield FieldError(place, f"is no PE; {_known('PEs', self.pes)}")
+                yield FieldError(place, f"is not a PE; {_known('PEs', self.pes)}")
             if len(nodes) != self.replicas <= MAX_REPLICAS:
                 yield unexpected(place, f"{self.replicas} nodes (one per replica)", list(nodes))
             for index, node_name in enumerate(nodes):

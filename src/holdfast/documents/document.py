@@ -253,7 +253,7 @@ def schema_text(model: type[BaseModel]) -> str:
 
 def parse_values(data: object, model: type[D]) -> D:
     """Return the document in plain values. Raises pydantic's ValidationError."""
-    # Strict JSON mode: lists may fill tuples, but "3" is no number and true is not 1.
+    # Strict JSON mode: lists may fill tuples, but "3" is not a number and true is not 1.
     return model.model_validate_json(json.dumps(data, default=str), strict=True)
 
 
@@ -290,7 +290,7 @@ def _load_json(text: str, thing: str) -> object:
         raise DocumentError(thing, ["nested too deeply"]) from None
     if duplicates:
         _, errors = _read_json_as_yaml(text)
-        raise DocumentError(thing, errors or [f"key '{key}' stands twice in one mapping; keep one" for key in duplicates])
+        raise DocumentError(thing, errors or [f"key '{key}' occurs twice in one mapping; keep one" for key in duplicates])
     return data
 
 

@@ -1,4 +1,4 @@
-"""Stream faults as values: what goes wrong, with which target and when, but not how it is injected.
+"""Stream faults as values: the kind of a fault, its target and its time, but not how it is injected.
 
 A stream fault is what the consumers of a failed operator observe (DEBS'11, section 2). Its effect on a tuple follows from
 (seed, target, seq), so the same fault has the same effect every time.
@@ -88,7 +88,7 @@ class Reordering(StreamFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence(StreamFault):
-    """A share of the tuples has other values: every float in them differs by up to `size` of itself."""
+    """A share of the tuples has other values: every float in them is changed by up to the share `size` of its value."""
 
     kind: ClassVar[str] = "divergence"
     size: float = 0.1
@@ -98,15 +98,13 @@ class Divergence(StreamFault):
         super().__post_init__()
         _require_share(self.kind, self.share)
         if not 0 < self.size < math.inf:
-            raise HoldfastError(
-                f"a divergence fault changes values by more than 0 of themselves, and by a finite size, got {self.size:g}"
-            )
+            raise HoldfastError(f"a divergence fault needs a finite size above 0, as a share of each value, got {self.size:g}")
 
 
 KINDS: Mapping[str, type[StreamFault]] = {cls.kind: cls for cls in (Loss, Duplication, Reordering, Divergence)}
 
 
-def fault_of(document: Mapping[str, Any]) -> StreamFault:
+def fault_from_document(document: Mapping[str, Any]) -> StreamFault:
     """Return the fault that a document describes: the inverse of `document()`."""
     kind = str(document.get("kind"))
     if kind not in KINDS:

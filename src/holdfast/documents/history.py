@@ -68,4 +68,4 @@ def _lines(path: Path) -> Iterator[HistoryEvent]:
         except (ValueError, KeyError, AttributeError) as error:
             if number == text.count("\n") + 1:
                 return
-            raise HoldfastError(f"history '{path}', line {number}: no event ({error})") from error
+            raise HoldfastError(f"history '{path}', line {number}: is not an event ({error})") from error

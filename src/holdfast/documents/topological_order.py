@@ -1,19 +1,19 @@
 """Sort names by what they depend on, and find the cycles that prevent it.
 
-Both functions take a mapping from each name to the names that must come before it. Names that are no keys are ignored.
+Both functions take a mapping from each name to the names that must come before it. Names that are not keys are ignored.
 """
 
 from collections.abc import Collection, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 
-MAX_CYCLES = 8  # reported for one graph: a graph can have more cycles than anybody could list
+MAX_CYCLES = 8  # reported for one graph: a graph can have too many cycles to list
 
 Dependencies = Mapping[str, Collection[str]]
 
 
 def sort_topologically(dependencies: Dependencies) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names in topological order, ties by name, and the names that a cycle keeps out of it.
+    """Return the names in topological order, ties by name, and the names that have no place in it because of a cycle.
 
     >>> sort_topologically({"b": ["a"], "a": [], "c": ["d"], "d": ["c"]})
     (('a', 'b'), ('c', 'd'))

@@ -1,9 +1,9 @@
 """Task topologies (PPA section II): operators of parallel tasks, and how each task's output reaches the next tasks.
 
-Every partitioning (one-to-one, split, merge, full) divides the upstream tasks into groups. A group of downstream tasks reads
-each upstream group. An upstream task divides its output among its readers by their shares. So all readers of a group read
-the same mixture of the group's tasks, and the arrays here have one entry per task, not one per substream (a full edge
-between 100 and 100 tasks has 10,000 substreams).
+Every partitioning (one-to-one, split, merge, full) divides the upstream tasks into groups, and a group of downstream tasks reads
+each of them. An upstream task divides its output among its readers by their shares. All readers of a group therefore read
+the same mixture of the group's tasks. So the arrays here need one entry per task, not one per substream: a full edge
+between 100 and 100 tasks has 10,000 substreams.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Topology(Document):
     def with_rates(self, rates: Mapping[str, Iterable[float]]) -> Topology:
         """Return the topology with newly measured output rates for the tasks of some operators (section V-C)."""
         unknown = sorted(rates.keys() - self.operators.keys())
-        errors = [FieldError(("rates", name), f"is no operator; operators are: {self._names()}") for name in unknown]
+        errors = [FieldError(("rates", name), f"is not an operator; operators are: {self._names()}") for name in unknown]
         _raise(self.topology, errors)
         changed = {
             name: operator.model_copy(update={"rates": tuple(rates[name]), "rate": None, "selectivity": None})
@@ -257,7 +257,7 @@ class Topology(Document):
         return {name: operator.inputs.keys() for name, operator in self.operators.items()}
 
     def _sorted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the operators in topological order, and those that a cycle keeps out of it."""
+        """Return the operators in topological order, and those that have no place in it because of a cycle."""
         return sort_topologically(self._inputs())
 
     def _depth(self) -> int:

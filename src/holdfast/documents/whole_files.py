@@ -1,4 +1,4 @@
-"""Write files so that each is there whole or not at all, and read the JSON files of a results folder."""
+"""Write files atomically, and read the JSON files of a results folder."""
 
 import json
 import os
@@ -11,14 +11,17 @@ from holdfast.errors import HoldfastError
 
 
 def write_whole(path: Path, content: str | Callable[[IO[bytes]], object]) -> None:
-    """Write a text, or what a function writes to the open file. Raises HoldfastError if that is impossible."""
+    """Replace the file at path as `replace_file` does, and create its folder. Raises HoldfastError if it cannot be written."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, content)
 
 
 def replace_file(path: Path, content: str | Callable[[IO[bytes]], object]) -> None:
-    """Replace the file at path in one step: whenever the process dies, the old or the new file is there. Raises OSError."""
+    """Replace the file at path in one step by a text, or by what a function writes to the open file. Raises OSError.
+
+    If the process dies, the path has either the old or the complete new content.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:
@@ -46,7 +49,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn an OSError of the enclosed block, which writes to path, into a HoldfastError."""
+    """Turn an OSError of the enclosed block, which writes to path, into a HoldfastError. Opens nothing itself."""
     try:
         yield
     except OSError as error:

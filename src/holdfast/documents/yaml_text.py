@@ -84,7 +84,7 @@ class _Walk:
                 continue
             key = str(key_node.value)
             if key in mapping:
-                self.errors.append(f"{format_place((*place, key))} (line {line}): key '{key}' stands twice; keep one")
+                self.errors.append(f"{format_place((*place, key))} (line {line}): key '{key}' occurs twice; keep one")
                 continue
             self.lines[(*place, key)] = line
             mapping[key] = self.value(value_node, (*place, key))

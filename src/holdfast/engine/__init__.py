@@ -8,10 +8,10 @@ from holdfast.lazy_exports import lazy_exports
 __all__ = [
     "ByTime",
     "Injection",
+    "build_whole_trace",
     "open_session",
     "open_trace",
-    "require_there",
-    "run_batch",
+    "require_trace_exists",
     "spans_of",
     "task_of",
     "with_epochs",
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.engine.epochs import ByTime, spans_of, with_epochs
     from holdfast.engine.session import open_session
     from holdfast.engine.task_division import task_of
-    from holdfast.engine.trace_reader import open_trace, require_there
-    from holdfast.engine.whole_trace import Injection, run_batch
+    from holdfast.engine.trace_reader import open_trace, require_trace_exists
+    from holdfast.engine.whole_trace import Injection, build_whole_trace
 else:
     __getattr__ = lazy_exports(__name__)

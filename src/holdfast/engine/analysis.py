@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, NumericType, StructType
 
 from holdfast.app import Graph, LastEpochs, LastRows, Operator, Sink, Source
-from holdfast.engine.operator_call import call, first_line
+from holdfast.engine.operator_call import call_operator, first_line
 from holdfast.engine.schema import source_schema
 from holdfast.engine.task_division import divide_alike
 from holdfast.errors import ApplicationError, HoldfastError
@@ -109,7 +109,7 @@ def _keep_errors(operator: Operator, schemas: Schemas) -> list[str]:
 def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str, StructType]) -> list[str]:
     try:
         state = spark.createDataFrame([], operator.state.schema) if operator.state else None
-        output, _ = call(operator, [empty(spark, schemas[stream]) for stream in operator.inputs], state)
+        output, _ = call_operator(operator, [empty(spark, schemas[stream]) for stream in operator.inputs], state)
     except PySparkException as error:
         return [f"operator '{operator.name}' ({operator.origin}) has a state table that Spark cannot read: {first_line(error)}"]
     except HoldfastError as error:

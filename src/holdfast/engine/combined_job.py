@@ -12,8 +12,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from holdfast.engine.schema import quoted
 
 
-class Together:
-    """Several DataFrames as one: their union, in which each has its own columns."""
+class CombinedFrame:
+    """Several DataFrames as one: their union, in which each has its own columns. With `parts`, it has that many partitions."""
 
     def __init__(self, frames: Mapping[str, DataFrame], *, parts: int | None = None) -> None:
         self._names = list(frames)
@@ -26,7 +26,7 @@ class Together:
         if self.frame is not None and parts is not None:
             self.frame = self.frame.coalesce(parts)
 
-    def collected(self) -> dict[str, pa.Table]:
+    def collect(self) -> dict[str, pa.Table]:
         """Run the job and return the rows of each DataFrame."""
         if self.frame is None:
             return {}
@@ -68,4 +68,4 @@ def _column(field: StructField) -> Column:
 
 def collect_together(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
     """Return the rows of several DataFrames, computed by one Spark job."""
-    return Together(frames).collected()
+    return CombinedFrame(frames).collect()

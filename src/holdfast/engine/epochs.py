@@ -95,7 +95,7 @@ MAX_EPOCHS = 10_000_000
 def spans_of(sources: Mapping[str, DataFrame], *, lull: int | None = None) -> Sequence[Span]:
     """Return one span per epoch, from the first epoch that has rows to the last, including those without rows.
 
-    With `lull`, at most that many empty epochs are listed after one with rows: as many as can still have output. Raises
+    With `lull`, at most that many empty epochs are listed after an epoch with rows; later ones cannot have output. Raises
     TraceError if a row of a later epoch has a smaller seq.
     """
     parts = [rows.groupBy("epoch").agg(F.min("seq").alias("low"), F.max("seq").alias("high")) for rows in sources.values()]

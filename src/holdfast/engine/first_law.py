@@ -12,18 +12,18 @@ from holdfast.app import Graph, Keep, LastRows, Operator
 from holdfast.engine.analysis import Schemas, analyse
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Span
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.engine.pe import Pe
 from holdfast.engine.row_comparison import Difference, first_difference
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 
 EVERYTHING = 1 << 40
 """More rows than any key has, to test whether an operator would obey the law if it kept all past rows."""
 
 
 @dataclass(frozen=True)
-class Broken:
-    """An operator whose output depends on the epochs, with the first row that differs and advice."""
+class LawBreach:
+    """An operator whose output depends on where epochs end, with the first row that differs and advice."""
 
     operator: Operator
     epoch: int
@@ -40,8 +40,8 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Strayed:
-    """An operator that produces a row of another epoch."""
+class StrayRow:
+    """A row that an operator produced in an epoch to which the row does not belong."""
 
     operator: Operator
     epoch: int
@@ -66,27 +66,27 @@ def broken_operators(
     spans: Sequence[Span],
     *,
     progress: Callable[[str], None] = lambda operator: None,
-) -> list[Broken | Strayed]:
+) -> list[LawBreach | StrayRow]:
     """Return the operators that break the first law for these sources and epochs. Each is checked on correct inputs."""
     schemas = analyse(graph, spark)
-    frames = run_batch(graph, sources, epochs=(spans[0].first, spans[-1].last))
-    with running(graph, "the whole-trace run"):
+    frames = build_whole_trace(graph, sources, epochs=(spans[0].first, spans[-1].last))
+    with naming_failed_operator(graph, "the whole-trace run"):
         whole = collect_together(frames)
-    broken: list[Broken | Strayed] = []
+    broken: list[LawBreach | StrayRow] = []
     for operator in graph.operators:
         progress(operator.name)
-        trial = _Trial(spark, graph, schemas, operator, whole, spans)
-        verdict = trial.verdict()
+        check = _OperatorCheck(spark, graph, schemas, operator, whole, spans)
+        verdict = check.verdict()
         if isinstance(verdict, Difference):
-            advice = _advice(operator, trial.holds_with)
-            broken.append(Broken(operator, _epoch_of(verdict, spans), verdict, advice))
+            advice = _advice(operator, check.holds_with)
+            broken.append(LawBreach(operator, _epoch_of(verdict, spans), verdict, advice))
         elif verdict:
             broken.append(verdict)
     return broken
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _OperatorCheck:
     """Runs one operator epoch by epoch on the streams of the whole-trace run."""
 
     spark: SparkSession
@@ -96,14 +96,14 @@ class _Trial:
     whole: Mapping[str, pa.Table]
     spans: Sequence[Span]
 
-    def verdict(self) -> Difference | Strayed | None:
+    def verdict(self) -> Difference | StrayRow | None:
         name, parts = self.operator.name, []
         pe = Pe(self.spark, self.graph, [name], self.schemas)
         for span in self.spans:
             rows = pe.run({stream: rows_of(self.whole[stream], span) for stream in self.operator.inputs}, span)[name]
             strayed = rows.filter(pc.invert(_inside(rows, span)))
             if strayed.num_rows:
-                return Strayed(self.operator, span.last, strayed.slice(0, 1).to_pylist()[0])
+                return StrayRow(self.operator, span.last, strayed.slice(0, 1).to_pylist()[0])
             parts.append(rows.cast(self.whole[name].schema))
         return first_difference(self.whole[name], pa.concat_tables(parts))
 

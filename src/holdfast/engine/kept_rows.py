@@ -24,7 +24,7 @@ def still_needed(rows: pa.Table, rule: Keep, span: Span) -> pa.Table:
     return rows.filter(pc.greater(rows["epoch"], span.last - rule.n))
 
 
-def newest(rows: pa.Table, span: Span) -> pa.Table:
+def rows_added(rows: pa.Table, span: Span) -> pa.Table:
     """Return the rows that a span adds to a stream, selected by epoch if there is that column, otherwise by seq."""
     if "epoch" in rows.column_names:
         inside = pc.and_(pc.greater_equal(rows["epoch"], span.first), pc.less_equal(rows["epoch"], span.last))

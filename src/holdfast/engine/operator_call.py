@@ -1,4 +1,4 @@
-"""Call a user's operator and turn what goes wrong in it into an error that names the operator."""
+"""Call a user's operator, and turn its failures into errors that name the operator."""
 
 import inspect
 import re
@@ -19,7 +19,9 @@ from holdfast.engine.epochs import Span
 from holdfast.errors import HoldfastError, OperatorError
 
 
-def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None) -> tuple[DataFrame, DataFrame | None]:
+def call_operator(
+    operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None
+) -> tuple[DataFrame, DataFrame | None]:
     """Return the operator's output, and its new state table if it has one. Raises OperatorError if the function fails."""
     who = f"operator '{operator.name}' ({operator.origin})"
     try:
@@ -57,8 +59,8 @@ def _stream(who: str, result: object) -> DataFrame:
     return result
 
 
-def require_places(operator: Operator, rows: pa.Table) -> None:
-    """Raise OperatorError if rows of an operator belong to no epoch, because their seq or epoch is null."""
+def require_epochs(operator: Operator, rows: pa.Table) -> None:
+    """Raise OperatorError if rows of an operator's output belong to no epoch, because their seq or epoch is null."""
     for name in ("seq", "epoch"):
         count = rows[name].null_count if name in rows.column_names else 0
         if count:
@@ -67,8 +69,8 @@ def require_places(operator: Operator, rows: pa.Table) -> None:
             raise OperatorError(f"{who} {text}; every row must have the {name} of the tuple that triggered it")
 
 
-def require_caused(operator: Operator, rows: pa.Table, span: Span) -> None:
-    """Raise OperatorError if rows of an operator have a seq above all that it has read.
+def require_seqs_of_input(operator: Operator, rows: pa.Table, span: Span) -> None:
+    """Raise OperatorError if rows of an operator's output have a higher seq than all of its input.
 
     No tuple can have triggered them, and a reader that selects the rows of an epoch by seq would not find them.
     """
@@ -116,7 +118,7 @@ def _first_line(text: str) -> str:
 
 
 @contextmanager
-def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> Iterator[None]:
+def naming_failed_operator(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> Iterator[None]:
     """Turn an exception of Spark while a job runs into an OperatorError that names the operator at fault, if that is known.
 
     `part` lists the only operators that ran. If it is a single one, that operator is at fault.
@@ -125,19 +127,20 @@ def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> It
         yield
     except SPARK_ERRORS as error:
         alone = graph.operator(part[0]) if part is not None and len(part) == 1 else None
-        raise OperatorError(f"{what} failed{_blamed(graph, str(error), alone=alone)}: {_cause(str(error))}") from error
+        raise OperatorError(f"{what} failed{_failed_operator(graph, str(error), alone=alone)}: {_cause(str(error))}") from error
 
 
 def _cause(text: str) -> str:
     """Return the line that states the cause: the last line of a Python traceback if there is one, otherwise the first line."""
-    traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)(?P<said>[^\n]*)", text, re.DOTALL)
-    said = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
-    if traceback and said:
-        return str(said[-1])
+    traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)[^\n]*", text, re.DOTALL)
+    exceptions = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
+    if traceback and exceptions:
+        return str(exceptions[-1])
     return _first_line(text) or "Spark gave no reason"
 
 
-def _blamed(graph: Graph, text: str, *, alone: Operator | None) -> str:
+def _failed_operator(graph: Graph, text: str, *, alone: Operator | None) -> str:
+    """Return the operator, or else the line, that an error text of Spark refers to; empty if it refers to none."""
     places = re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
     for operator in graph.operators:
         function = inspect.unwrap(operator.function)

@@ -1,4 +1,4 @@
-"""Run a processing element: fused operators that process epoch by epoch the rows they keep and the new rows."""
+"""Run a processing element (PE): one or more fused operators, which process their kept rows and new rows epoch by epoch."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -9,15 +9,15 @@ from pyspark.sql import SparkSession
 from holdfast.app import Graph
 from holdfast.engine.analysis import Schemas
 from holdfast.engine.epochs import Span
-from holdfast.engine.kept_rows import Kept, newest, still_needed
-from holdfast.engine.operator_call import require_places, running
+from holdfast.engine.kept_rows import Kept, rows_added, still_needed
+from holdfast.engine.operator_call import naming_failed_operator, require_epochs
 from holdfast.engine.schema import arrow_schema
-from holdfast.engine.spark_jobs import Jobs
+from holdfast.engine.spark_jobs import PeJobs
 
 SMALL = 50_000
-"""Up to this many rows, one task is faster than several: nothing is shuffled, and no code is compiled per query."""
+"""Up to this many rows, one Spark task is faster than several: nothing is shuffled, and no code is compiled per query."""
 SMALL_BYTES = 32 * 2**20
-"""The largest total size of those rows, because they go to one task."""
+"""Up to this total size, all rows may go to one Spark task."""
 
 
 class Pe:
@@ -35,25 +35,25 @@ class Pe:
         self.makes = graph.streams_out_of(names)
         self.kept: Kept = {}
         self._spark, self._graph, self._schemas = spark, graph, schemas
-        self._small = Jobs(small_session(spark), graph, self.part, schemas, parts=1)
+        self._small = PeJobs(small_session(spark), graph, self.part, schemas, parts=1)
 
     def run(self, new: Mapping[str, pa.Table], span: Span) -> dict[str, pa.Table]:
         """Return the rows that the span adds to each output stream of this PE."""
         tables = [*new.values(), *self.kept.values()]
         small = sum(table.num_rows for table in tables) <= SMALL and sum(table.nbytes for table in tables) <= SMALL_BYTES
         jobs = self._small if small else self._large
-        with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
+        with naming_failed_operator(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
             tables_of, arrived = jobs.run(new, self.kept, span)
         for name in self.makes:
-            require_places(self._graph.operator(name), tables_of[name])
+            require_epochs(self._graph.operator(name), tables_of[name])
         self.kept = self._remember(tables_of, arrived, span)
         return {name: self._added(tables_of, name, span) for name in self.makes}
 
     @cached_property
-    def _large(self) -> Jobs:
+    def _large(self) -> PeJobs:
         """Jobs for many rows. They have their own session, so that views of the same name in other PEs do not collide."""
         parts = max(2, self._spark.sparkContext.defaultParallelism)
-        return Jobs(self._spark.newSession(), self._graph, self.part, self._schemas, parts=parts)
+        return PeJobs(self._spark.newSession(), self._graph, self.part, self._schemas, parts=parts)
 
     def _remember(self, tables: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
         kept = {label: tables[label] for label in tables if label.startswith("state of ")}
@@ -68,7 +68,7 @@ class Pe:
     def _added(self, tables: Mapping[str, pa.Table], stream: str, span: Span) -> pa.Table:
         """Return the rows of a stream that belong to the span. An operator's output also contains rows for its kept input."""
         kept = stream in self.part and self._graph.operator(stream).keep
-        return newest(tables[stream], span) if kept else tables[stream]
+        return rows_added(tables[stream], span) if kept else tables[stream]
 
 
 def small_session(spark: SparkSession) -> SparkSession:

@@ -1,4 +1,4 @@
-"""Decide whether a Spark plan can be reused: run again on other rows, it must give what a new plan would give."""
+"""Decide whether a Spark plan can be reused: run again on other rows, it must give the same output as a new plan."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -49,8 +49,11 @@ RECOMPUTED = {
 keep their first result."""
 
 
-class Watch:
-    """Detects Spark jobs that this thread runs inside the context. A plan built meanwhile may depend on the rows of that moment."""
+class JobDetector:
+    """Detects Spark jobs that this thread runs inside the `with` block.
+
+    A plan that is built there may depend on the results of these jobs, and so on the rows of the moment.
+    """
 
     def __init__(self, context: SparkContext) -> None:
         self._context, self._tag = context, f"holdfast-{uuid4().hex}"
@@ -71,7 +74,7 @@ class Watch:
         return len(jvm.statusTracker().getJobIdsForTag(self._tag)) > 0
 
 
-def repeatable(frame: DataFrame, leaves: Collection[int]) -> bool:
+def is_reusable(frame: DataFrame, leaves: Collection[int]) -> bool:
     """Return whether a DataFrame depends only on the rows of its leaves, which are identified by their RDDs."""
     context = frame.sparkSession.sparkContext
     execution: Any = frame._jdf.queryExecution()
@@ -79,24 +82,24 @@ def repeatable(frame: DataFrame, leaves: Collection[int]) -> bool:
     if not execution.analyzed().deterministic() or execution.analyzed().containsPattern(clock):
         return False
     plan = execution.executedPlan()
-    recomputed = plan.subqueriesAll().isEmpty() and all(_recomputed(node, leaves) for node in _nodes(plan))
-    return recomputed and not _shuffles(plan.execute())
+    recomputes_all = plan.subqueriesAll().isEmpty() and all(_is_recomputed(node, leaves) for node in _nodes(plan))
+    return recomputes_all and not _has_shuffle(plan.execute())
 
 
-def _recomputed(node: Any, leaves: Collection[int]) -> bool:
+def _is_recomputed(node: Any, leaves: Collection[int]) -> bool:
     kind = node.getClass().getSimpleName().removesuffix("Exec")
     return kind in RECOMPUTED and (kind != "RDDScan" or node.rdd().id() in leaves)
 
 
-def _shuffles(rdd: Any) -> bool:
+def _has_shuffle(rdd: Any) -> bool:
     """Return whether the lineage of an RDD contains a shuffle, whose files Spark would reuse.
 
     Some operators shuffle an input of several partitions although the plan shows no exchange.
     """
     dependencies = rdd.dependencies()
-    for place in range(dependencies.size()):
-        dependency = dependencies.apply(place)
-        if dependency.getClass().getSimpleName() == "ShuffleDependency" or _shuffles(dependency.rdd()):
+    for index in range(dependencies.size()):
+        dependency = dependencies.apply(index)
+        if dependency.getClass().getSimpleName() == "ShuffleDependency" or _has_shuffle(dependency.rdd()):
             return True
     return False
 
@@ -104,5 +107,5 @@ def _shuffles(rdd: Any) -> bool:
 def _nodes(plan: Any) -> Iterator[Any]:
     yield plan
     children = plan.children()
-    for place in range(children.size()):
-        yield from _nodes(children.apply(place))
+    for index in range(children.size()):
+        yield from _nodes(children.apply(index))

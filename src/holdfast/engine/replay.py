@@ -18,10 +18,10 @@ from holdfast.engine.analysis import analyse, check_score
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.engine.first_law import rows_of
-from holdfast.engine.operator_call import SPARK_ERRORS, first_line, running
+from holdfast.engine.operator_call import SPARK_ERRORS, first_line, naming_failed_operator
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import arrow_schema, quoted
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import HoldfastError, TraceError
 
 READ_ROWS = 200_000
@@ -54,8 +54,8 @@ def replay_whole(spark: SparkSession, app: App, sources: Mapping[str, DataFrame]
     events = count_events(sources)
     cut_sources = with_epochs(sources, cut) if needs_epochs(graph, sources) else _uncut(sources)
     started = time.perf_counter()
-    frames = run_batch(graph, cut_sources, epochs=_epochs(graph, cut_sources))
-    with running(graph, "the whole-trace run"):
+    frames = build_whole_trace(graph, cut_sources, epochs=_epochs(graph, cut_sources))
+    with naming_failed_operator(graph, "the whole-trace run"):
         if out:
             for sink in graph.sinks:
                 frames[sink.input].write.parquet(str(out / f"{sink.name}.parquet"))

@@ -73,21 +73,21 @@ def open_session(
     return spark
 
 
-class Pulse:
-    """Checks whether Spark still runs. Its JVM may be killed, for example without memory, and a cluster may end the context."""
+class SparkCheck:
+    """Checks whether Spark still runs. Its JVM may be killed, for example for lack of memory, and a cluster may end the context."""
 
     def __init__(self, context: SparkContext) -> None:
         self._context: Any = context._jsc.sc()
         self._process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
 
-    def feel(self) -> None:
+    def check(self) -> None:
         """Wait until the JVM answers. Raises MachineError if it does not, or if the context has ended."""
         try:
             stopped = self._context.isStopped()
         except (Py4JError, OSError) as error:
             raise MachineError(f"Spark's JVM {self._death()}") from error
         if stopped:
-            raise MachineError("Spark's context has ended; on a cluster, see what its master says of the application")
+            raise MachineError("Spark's context has ended; on a cluster, see what its master reports about the application")
 
     def _death(self) -> str:
         """Return how the JVM ended. Waits for that, because its connections break a moment earlier."""
@@ -107,11 +107,11 @@ def java_version() -> int | None:
     if not java:
         return None
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
-    return int(found.group(1)) if found else None
+    version = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(version.group(1)) if version else None
 
 
 def require_java() -> None:

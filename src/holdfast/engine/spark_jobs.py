@@ -1,4 +1,4 @@
-"""The Spark jobs of a PE. They are built on leaves, and run again each time the leaves are filled."""
+"""The Spark jobs of a PE. Their plans read leaves, whose rows can be replaced, so that a plan can run again for other epochs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from holdfast.app import Graph, Operator
 from holdfast.engine.analysis import Schemas, state_of
-from holdfast.engine.combined_job import Together
+from holdfast.engine.combined_job import CombinedFrame
 from holdfast.engine.epochs import Span
 from holdfast.engine.exchangeable_frame import Leaf
-from holdfast.engine.kept_rows import Kept, newest
-from holdfast.engine.operator_call import call, require_places
-from holdfast.engine.plan_reuse import Watch, repeatable
+from holdfast.engine.kept_rows import Kept, rows_added
+from holdfast.engine.operator_call import call_operator, require_epochs
+from holdfast.engine.plan_reuse import JobDetector, is_reusable
 from holdfast.engine.schema import arrow_schema, quoted
 from holdfast.engine.whole_trace import Copies
 
@@ -35,17 +35,18 @@ class Content:
 class Plans:
     """The jobs of a PE, in order.
 
-    `cuts` are streams within the PE that have their own job; `last` is the job after them. `held` are requested streams that the
-    last job need not compute, because they are inputs or cuts. `arrived` maps each kept input to the stream of its new rows.
+    `cuts` are the streams within the PE that have their own job, and `last` is the job that runs after these. `held` are the
+    streams that the PE needs but `last` does not compute, because they are inputs or cuts. `arrived` maps the label of each kept
+    input to the stream that has its new rows.
     """
 
-    cuts: dict[str, Together] = field(default_factory=dict)
-    last: Together = field(default_factory=lambda: Together({}))
+    cuts: dict[str, CombinedFrame] = field(default_factory=dict)
+    last: CombinedFrame = field(default_factory=lambda: CombinedFrame({}))
     held: set[str] = field(default_factory=set)
     arrived: dict[str, str] = field(default_factory=dict)
 
 
-class Jobs:
+class PeJobs:
     """Runs a part of the graph as Spark jobs in one session, with leaves of `parts` partitions.
 
     With one partition nothing is shuffled, and plans that depend only on the leaves are reused: for an epoch of some thousand
@@ -62,9 +63,9 @@ class Jobs:
         self._span = Span(0, 0, 0, 0)
 
     def run(self, new: Mapping[str, pa.Table], kept: Kept, span: Span) -> tuple[dict[str, pa.Table], dict[str, str]]:
-        """Return the output streams, new rows of kept inputs and state tables by name, and the stream of each kept input."""
+        """Process a span. Return tables by name (output streams, new rows of kept inputs, state tables) and `Plans.arrived`."""
         self._tables, self._kept, self._span = dict(new), kept, span
-        plans, self._plans = self._plans, None  # a failed plan may keep the cause of the failure, so it is not reused
+        plans, self._plans = self._plans, None  # not reused if the run fails: the plan itself may be the cause
         if plans is None:
             plans, reusable = self._build_first()
         else:
@@ -73,7 +74,7 @@ class Jobs:
             for name, job in plans.cuts.items():
                 self._cut(name, job)
                 self._fill({name})
-        tables = {name: self._tables[name] for name in plans.held} | plans.last.collected()
+        tables = {name: self._tables[name] for name in plans.held} | plans.last.collect()
         self._plans = plans if reusable else None
         return tables, plans.arrived
 
@@ -92,21 +93,21 @@ class Jobs:
             parts.append(self._tables[content.stream])
         return pa.concat_tables([rows.cast(schema) for rows in parts]) if parts else schema.empty_table()
 
-    def _cut(self, name: str, job: Together) -> None:
-        rows = job.collected()[name].cast(arrow_schema(self._schemas[name]))
+    def _cut(self, name: str, job: CombinedFrame) -> None:
+        rows = job.collect()[name].cast(arrow_schema(self._schemas[name]))
         operator = self._graph.operator(name)
-        require_places(operator, rows)
-        self._tables[name] = newest(rows, self._span) if operator.keep else rows
+        require_epochs(operator, rows)
+        self._tables[name] = rows_added(rows, self._span) if operator.keep else rows
 
     def _build_first(self) -> tuple[Plans, bool]:
         """Build the plans and run all jobs but the last. Return the plans and whether they can be reused."""
-        watch = Watch(self._spark.sparkContext)
-        plans = self._build(watch)
+        detector = JobDetector(self._spark.sparkContext)
+        plans = self._build(detector)
         frames = [job.frame for job in [*plans.cuts.values(), plans.last] if job.frame is not None]
         leaves = {leaf.rdd for leaf in self._leaves.values()}
-        return plans, self._parts == 1 and all(repeatable(frame, leaves) for frame in frames) and not watch.saw_jobs()
+        return plans, self._parts == 1 and all(is_reusable(frame, leaves) for frame in frames) and not detector.saw_jobs()
 
-    def _build(self, watch: Watch) -> Plans:
+    def _build(self, detector: JobDetector) -> Plans:
         self._leaves = {}  # Spark must not reuse what it cached for other rows of a leaf
         plans, requested = Plans(), {}
         streams: dict[str, DataFrame | None] = dict.fromkeys(self._reads)  # None: the rows are in a table
@@ -127,13 +128,13 @@ class Jobs:
                 else:
                     inputs.append(self._leaf(Content(stream=stream)) if frame is None else frame)
             state = self._leaf(Content(kept=state_of(name))) if operator.state else None
-            with watch:
-                output, after = call(operator, inputs, state)
-            output = copies.bounded(operator, output)
+            with detector:
+                output, after = call_operator(operator, inputs, state)
+            output = copies.limit(operator, output)
             if after is not None:
                 requested[state_of(name)] = after
             if self._needs_own_job(operator):
-                plans.cuts[name] = Together({name: output}, parts=self._few)
+                plans.cuts[name] = CombinedFrame({name: output}, parts=self._few)
                 plans.held.add(name)
                 streams[name] = None
                 self._cut(name, plans.cuts[name])
@@ -141,7 +142,7 @@ class Jobs:
             streams[name] = self._added_by(output) if operator.keep and self._readers(name) else output
             if name in self._makes:
                 requested[name] = output
-        plans.last = Together(requested, parts=self._few)
+        plans.last = CombinedFrame(requested, parts=self._few)
         return plans
 
     def _readers(self, name: str) -> set[str]:
@@ -155,15 +156,15 @@ class Jobs:
     def _with_kept(self, label: str, stream: str, frame: DataFrame | None) -> DataFrame:
         if frame is None:
             return self._leaf(Content(kept=label, stream=stream))
-        return self._together(self._leaf(Content(kept=label)).unionByName(frame))
+        return self._coalesce(self._leaf(Content(kept=label)).unionByName(frame))
 
     def _added_by(self, output: DataFrame) -> DataFrame:
         """Return the rows that the span adds to an operator's output, for operators that read it in the same job."""
         of_span = f"epoch between {quoted(FIRST)} and {quoted(LAST)}" if "epoch" in output.columns else f"seq > {quoted(AFTER)}"
         rows = output.join(self._leaf(Content()), F.expr(of_span))
-        return self._together(rows.select(*map(quoted, output.columns)))
+        return self._coalesce(rows.select(*map(quoted, output.columns)))
 
-    def _together(self, frame: DataFrame) -> DataFrame:
+    def _coalesce(self, frame: DataFrame) -> DataFrame:
         return frame if self._few is None else frame.coalesce(self._few)
 
     @property

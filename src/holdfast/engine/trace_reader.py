@@ -45,7 +45,7 @@ def open_trace(
     sources it is a folder with one such file or folder per source, named after it. `columns` maps foreign column names. A trace
     that is mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
-    require_there(path)
+    require_trace_exists(path)
     opened, errors = {}, []
     for source in graph.sources:
         try:
@@ -71,7 +71,7 @@ def opened_trace(
         yield open_trace(spark, graph, path, columns=columns, scratch=Path(scratch))
 
 
-def require_there(path: str) -> None:
+def require_trace_exists(path: str) -> None:
     """Raise TraceError if a trace on this machine does not exist. Needs no Spark."""
     if _is_local(path) and not _local(path).exists():
         raise TraceError(_absent(path))
@@ -131,7 +131,7 @@ def _absent(path: str) -> str:
 
 
 def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None, scratch: Path | None) -> DataFrame:
-    require_there(path)
+    require_trace_exists(path)
     try:
         frame = _reader(spark, path, typed=columns is not None)
         frame = _mapped(frame, source, columns) if columns else frame

@@ -1,4 +1,4 @@
-"""Process a whole trace as one Spark plan."""
+"""Build one Spark plan that processes a whole trace."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -6,14 +6,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.app import Graph, Operator
-from holdfast.engine.operator_call import call
+from holdfast.engine.operator_call import call_operator
 from holdfast.engine.schema import quoted
 
 Injection = Callable[[DataFrame], DataFrame]
 """A function that applies a fault to a stream on one edge of the graph."""
 
 
-def run_batch(
+def build_whole_trace(
     graph: Graph,
     inputs: Mapping[str, DataFrame],
     *,
@@ -21,7 +21,7 @@ def run_batch(
     epochs: tuple[int, int] | None = None,
     injections: Mapping[tuple[str, str], Injection] | None = None,
 ) -> dict[str, DataFrame]:
-    """Return every stream of the application, unevaluated, over all rows of its sources.
+    """Return every stream of the application as a DataFrame over all rows of its sources. Nothing is computed yet.
 
     With `part`, only some operators run, and `inputs` are the streams that the part reads. `epochs` are the first and last epoch
     of the sources; output of windowed operators for other epochs is dropped. A stream that several nodes read is computed once.
@@ -32,21 +32,24 @@ def run_batch(
     for operator in graph.operators:
         if operator.name in inputs or (part is not None and operator.name not in part):
             continue
-        arriving = [_flowing(frames[stream], injections, (stream, operator.name)) for stream in operator.inputs]
-        frame = copies.bounded(operator, _whole(operator, arriving, epochs))
+        arriving = [_inject(frames[stream], injections, (stream, operator.name)) for stream in operator.inputs]
+        frame = copies.limit(operator, _whole(operator, arriving, epochs))
         frames[operator.name] = _shared(graph, operator.name, frame)
     return frames
 
 
 class Copies:
-    """Counts how often the inputs occur in each stream's plan. Each time that branches split and join again, the number doubles."""
+    """Counts how often the inputs occur in each stream's plan, and keeps the number small.
+
+    It doubles each time that branches split and join again.
+    """
 
     MOST = 8
 
     def __init__(self, inputs: Iterable[str]) -> None:
         self._of = dict.fromkeys(inputs, 1)
 
-    def bounded(self, operator: Operator, frame: DataFrame) -> DataFrame:
+    def limit(self, operator: Operator, frame: DataFrame) -> DataFrame:
         """Return the operator's output, checkpointed if its plan contains the inputs too often.
 
         Spark then stores the rows in memory or on disk when they are first computed, until no plan reads them any more.
@@ -60,14 +63,14 @@ def _shared(graph: Graph, name: str, frame: DataFrame) -> DataFrame:
     return share(frame, sharing_key(graph, name, frame)) if len(graph.successors(name)) > 1 else frame
 
 
-def _flowing(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | None, edge: tuple[str, str]) -> DataFrame:
+def _inject(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | None, edge: tuple[str, str]) -> DataFrame:
     change = (injections or {}).get(edge)
     return change(frame) if change else frame
 
 
 def _whole(operator: Operator, inputs: list[DataFrame], epochs: tuple[int, int] | None) -> DataFrame:
     state = inputs[0].sparkSession.createDataFrame([], operator.state.schema) if operator.state else None
-    output, _ = call(operator, inputs, state)
+    output, _ = call_operator(operator, inputs, state)
     if operator.windowed and epochs is not None:
         output = output.where(F.col("epoch").between(*epochs))
     return output

@@ -16,9 +16,9 @@ from pyspark.sql.pandas.functions import pandas_udf
 from holdfast.app import App, Graph
 from holdfast.engine.analysis import Schemas, analyse, empty
 from holdfast.engine.epochs import ByTime, Span, spans_of, with_epochs
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.engine.task_division import task_of
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.profile.cpu import cpu_seconds
 from holdfast.profile.rates import Flow, flow
 
@@ -123,8 +123,8 @@ def _record(
     for name in graph.order:
         if name in {sink.name for sink in graph.sinks}:
             continue
-        frame = sources[name] if name in sources else run_batch(graph, streams, part=[name], epochs=epochs)[name]
-        with running(graph, f"recording stream '{name}'"):
+        frame = sources[name] if name in sources else build_whole_trace(graph, streams, part=[name], epochs=epochs)[name]
+        with naming_failed_operator(graph, f"recording stream '{name}'"):
             frame.write.parquet(str(folder / name))
         streams[name] = spark.read.parquet(str(folder / name))
     return streams
@@ -175,16 +175,16 @@ def _cost(
     spark: SparkSession, graph: Graph, part: Sequence[str], inputs: Mapping[str, DataFrame], epochs: tuple[int, int]
 ) -> float:
     """Return the CPU seconds to read the inputs and compute all outputs of a part."""
-    frames = run_batch(graph, inputs, part=part, epochs=epochs)
+    frames = build_whole_trace(graph, inputs, part=part, epochs=epochs)
     outputs = [frames[name] for name in graph.streams_out_of(part)]
-    with running(graph, f"PE {'+'.join(part)}"):
+    with naming_failed_operator(graph, f"PE {'+'.join(part)}"):
         runs = [sum(cpu_seconds(spark, frame) for frame in outputs) for _ in range(REPEATS + 1)]
     return statistics.median(runs[1:])
 
 
 def _reading_s(spark: SparkSession, graph: Graph, source: str, frame: DataFrame, rows: int) -> float:
     """Return the CPU seconds per tuple to read a recorded source."""
-    with running(graph, f"source '{source}'"):
+    with naming_failed_operator(graph, f"source '{source}'"):
         runs = [cpu_seconds(spark, frame) for _ in range(REPEATS + 1)]
     return statistics.median(runs[1:]) / rows if rows else 0.0
 

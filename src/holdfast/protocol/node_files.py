@@ -46,7 +46,7 @@ class FailureRequest(Part):
     error: str = "a fault was injected"
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_without_sync(path: Path, text: str) -> None:
     """Replace a file as a whole. The new content survives the death of this process, but not yet a power failure."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
@@ -54,11 +54,11 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def write_assignment(work: Path, assignment: Assignment) -> None:
-    replace_file(work / ASSIGNMENT, assignment.model_dump_json(exclude_defaults=True))
+    replace_without_sync(work / ASSIGNMENT, assignment.model_dump_json(exclude_defaults=True))
 
 
 def write_status(work: Path, status: HostStatus) -> None:
-    replace_file(work / STATUS, status.model_dump_json(exclude_defaults=True))
+    replace_without_sync(work / STATUS, status.model_dump_json(exclude_defaults=True))
 
 
 def write_fault_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: float) -> str:
@@ -71,13 +71,13 @@ def write_fault_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: 
     for work in works:
         folder = work / ORDERS
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / f"{name}.json", json.dumps({"order": name, "at_s": at_s, **order}))
+        replace_without_sync(folder / f"{name}.json", json.dumps({"order": name, "at_s": at_s, **order}))
     return name
 
 
 def request_failure(work: Path, request: FailureRequest) -> None:
     """Ask the light PE host of a node to let replicas fail."""
-    replace_file(work / FAIL, request.model_dump_json())
+    replace_without_sync(work / FAIL, request.model_dump_json())
 
 
 def take_failure_request(work: Path) -> FailureRequest | None:

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from holdfast.app import Graph, LastEpochs
 from holdfast.engine.analysis import Schemas
 from holdfast.engine.epochs import Span
-from holdfast.engine.operator_call import require_caused
+from holdfast.engine.operator_call import require_seqs_of_input
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import arrow_schema
 from holdfast.log.position import Position
@@ -46,7 +46,7 @@ class PeCompute:
         self._pe.kept = position.kept
         output = self._pe.run(new, span)
         for stream, rows in output.items():
-            require_caused(self._graph.operator(stream), rows, span)
+            require_seqs_of_input(self._graph.operator(stream), rows, span)
         return {stream: rows.cast(self._empty_output[stream].schema) for stream, rows in output.items()}, self._pe.kept
 
 

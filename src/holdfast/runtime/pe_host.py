@@ -24,7 +24,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has 
 from pyspark.sql import SparkSession
 
 from holdfast.documents.history import History
-from holdfast.engine.session import Pulse, open_session
+from holdfast.engine.session import SparkCheck, open_session
 from holdfast.errors import HoldfastError, LogError, MachineError
 from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus
 from holdfast.runtime.replica_factory import ReplicaFactory
@@ -93,7 +93,7 @@ class PeHost:
             self._write_status()
             print(error, file=sys.stderr)
             sys.exit(2)
-        self._check_spark = Pulse(self._spark.sparkContext).feel
+        self._check_spark = SparkCheck(self._spark.sparkContext).check
         if self._spark.sparkContext.uiWebUrl is not None:
             self._about = {"spark_ui": self._spark.sparkContext.uiWebUrl}
         self._emit("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})

@@ -116,7 +116,7 @@ def _errors(faults: Sequence[ScheduledFault], targets: FaultTargets) -> Iterator
                     known = targets.pes if fault.what == "pe" else targets.nodes
                     listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
                     kind = "PE" if fault.what == "pe" else "node or rack"
-                    yield f"fault {n} targets '{target}', which is no {kind} of the descriptor; there are: {listed}"
+                    yield f"fault {n} targets '{target}', which is not a {kind} of the descriptor; there are: {listed}"
 
 
 def _without(kind: str) -> str:

@@ -75,7 +75,7 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     except OSError as error:
         raise TraceError(f"rate trace '{path}' cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(f"rate trace '{path}' is no CSV file: {error}") from None
+        raise TraceError(f"rate trace '{path}' is not a CSV file: {error}") from None
     wanted = ["time_s", *descriptor.sources]
     _require_columns(path, columns, wanted)
     if not 0 < len(rows) <= MAX_ROWS:

@@ -14,7 +14,7 @@ from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.documents.history import History, HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout, Task
-from holdfast.engine.trace_reader import require_there
+from holdfast.engine.trace_reader import require_trace_exists
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.timeline import Timeline, read_timeline
@@ -274,7 +274,7 @@ def require_source_data(job: Job) -> None:
     assert job.application is not None
     sources = load_app(job.application).graph().sources
     if job.feed.trace is not None:
-        require_there(job.feed.trace)
+        require_trace_exists(job.feed.trace)
         read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in sources])
         return
     errors = [f"source '{source.name}' ({source.origin}) has no reader" for source in sources if source.reader is None]

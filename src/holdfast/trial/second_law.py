@@ -8,10 +8,10 @@ from holdfast.app import App
 from holdfast.engine.analysis import analyse
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import ByTime, with_epochs
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.engine.row_comparison import Difference, first_difference
 from holdfast.engine.schema import arrow_schema
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.log import Store
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.sinks.output_files import read_output
@@ -31,8 +31,8 @@ def differences(
         return {}
     schemas = analyse(graph, spark, name=app.name)
     assert timeline.last is not None
-    frames = run_batch(graph, with_epochs(sources, ByTime(timeline.epoch_s)), epochs=(timeline.first, timeline.last))
-    with running(graph, "the whole-trace run"):
+    frames = build_whole_trace(graph, with_epochs(sources, ByTime(timeline.epoch_s)), epochs=(timeline.first, timeline.last))
+    with naming_failed_operator(graph, "the whole-trace run"):
         whole = collect_together({sink.name: frames[sink.input] for sink in sinks})
     difference_at: dict[str, Difference | None] = {}
     for sink in sinks:

@@ -60,7 +60,7 @@ def test_failed_job_exits_with_1_and_invalid_document_with_2(cluster, tmp_path):
         "  - log (line 1): is missing; give a folder or an object store's URL that all nodes of the job can reach",
         "  - replicas.x (line 4): wanted a number from 1 to 1000, got 0",
         "  - type (line 2): there is no type 'forever'; types are: finite, streaming",
-        "  - application (line 3): '/no/such.py' is no file that the orchestrator can read",
+        "  - application (line 3): '/no/such.py' is not a file that the orchestrator can read",
     ]
 
 

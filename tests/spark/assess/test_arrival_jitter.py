@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 
 from holdfast.app import App, last_rows
 from holdfast.assess.arrival_jitter import jittered
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 
 
 def joined():
@@ -32,7 +32,7 @@ def test_arrival_order_varies_within_the_bound_by_seed(spark, orders):
 
     def observed(seed):
         graph = jittered(joined().graph(), bound=5, seeds=[seed])
-        table = run_batch(graph, {"orders": rows})["newest"].toArrow()
+        table = build_whole_trace(graph, {"orders": rows})["newest"].toArrow()
         return dict(zip(table["seq"].to_pylist(), table["kept"].to_pylist(), strict=True))
 
     one, other = observed(1), observed(2)

@@ -4,14 +4,14 @@ from pyspark.sql import functions as F
 
 from holdfast.assess.injection import Injection, injected
 from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 
 from .applications import counting
 
 
 def after(orders, fault, first, last):
     graph = injected(counting().graph(), [Injection(fault, first, last)])
-    rows = run_batch(graph, {"orders": orders.withColumn("epoch", F.col("seq"))})["checked"].toArrow()
+    rows = build_whole_trace(graph, {"orders": orders.withColumn("epoch", F.col("seq"))})["checked"].toArrow()
     return rows["seq"].to_pylist(), rows["amount"].to_pylist()
 
 

@@ -15,7 +15,7 @@ from holdfast.engine.epochs import Span
 from holdfast.engine.first_law import rows_of
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import to_frame
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 
 Tables = dict[str, pa.Table]
 
@@ -48,7 +48,7 @@ class Both:
         return {name: to_frame(self.spark, table) for name, table in tables.items()}
 
     def whole(self, graph: Graph, tables: Tables, spans: Sequence[Span]) -> Tables:
-        frames = run_batch(graph, self.frames(tables), epochs=(spans[0].first, spans[-1].last))
+        frames = build_whole_trace(graph, self.frames(tables), epochs=(spans[0].first, spans[-1].last))
         return collect_together({name: frames[name] for name in leaving(graph)})
 
     def by_epoch(self, graph: Graph, tables: Tables, spans: Sequence[Span], parts: Iterable[Iterable[str]]) -> Tables:

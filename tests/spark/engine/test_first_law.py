@@ -6,7 +6,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.app import App, last_epochs, last_rows, state_table
-from holdfast.engine.first_law import Broken, Strayed, broken_operators
+from holdfast.engine.first_law import LawBreach, StrayRow, broken_operators
 
 BOUNDS = (8, 16, 16, 23)
 
@@ -66,7 +66,7 @@ def test_each_operator_is_checked_alone_with_advice(tools, judged):
 def test_first_different_row_is_shown_with_its_epoch(tools, judged):
     app = app_of(tools, forgetful=(lambda rows: rows.select("seq", F.lag("x").over(by_key()).alias("before")), None))
     broken = judged(app)["forgetful"]
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, LawBreach)
     assert broken.difference.seq == 9
     assert broken.epoch == 1
     assert str(broken) == (
@@ -154,7 +154,7 @@ def test_input_with_the_short_keep_rule_is_named(judged, keep, advice):
 def test_invented_seqs_are_reported(tools, judged, shift):
     app = app_of(tools, shifted=(lambda rows: rows.select((F.col("seq") + shift).alias("seq"), "x"), None))
     strayed = judged(app)["shifted"]
-    assert isinstance(strayed, Strayed)
+    assert isinstance(strayed, StrayRow)
     assert strayed.epoch == 0
     assert str(strayed).startswith(
         f"operator 'shifted' ({strayed.operator.origin}) produces in epoch 0 a row of another epoch: seq="

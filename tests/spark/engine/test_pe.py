@@ -11,11 +11,11 @@ from holdfast.app import App, last_epochs, last_rows, state_table
 from holdfast.engine.analysis import analyse, state_of
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Span
-from holdfast.engine.operator_call import running
+from holdfast.engine.operator_call import naming_failed_operator
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import to_frame
 from holdfast.engine.spark_jobs import kept_by
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import OperatorError
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("k", pa.int32()), ("x", pa.float64()), ("epoch", pa.int64())])
@@ -175,8 +175,8 @@ def test_error_in_a_pe_names_its_only_operator(spark, made, line, said):
 
 def test_failed_whole_trace_job_is_reported_in_one_line(spark):
     graph = brittle_app().graph()
-    frames = run_batch(graph, {"s": to_frame(spark, rows(1, 13))})
-    with pytest.raises(OperatorError) as caught, running(graph, "the whole-trace run"):
+    frames = build_whole_trace(graph, {"s": to_frame(spark, rows(1, 13))})
+    with pytest.raises(OperatorError) as caught, naming_failed_operator(graph, "the whole-trace run"):
         frames["sums"].toArrow()
     assert str(caught.value).startswith("the whole-trace run failed: ")
     assert "unlucky" in str(caught.value)

@@ -9,7 +9,7 @@ from holdfast.app import App, last_epochs
 from holdfast.app.load import load_app
 from holdfast.engine.epochs import ByTime, with_epochs
 from holdfast.engine.trace_reader import open_trace
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.trace import write_market
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -31,7 +31,7 @@ def plan_of(frame) -> str:
 
 def test_bargain_discovery_reads_its_trace_once(market):
     graph, sources = market
-    plan = plan_of(run_batch(graph, sources)["bargain_index"])
+    plan = plan_of(build_whole_trace(graph, sources)["bargain_index"])
     assert plan.count("FileScan") == 1
     assert "ReusedExchange" in plan
 
@@ -49,28 +49,28 @@ def test_aliases_and_casts_do_not_prevent_sharing(spark, tmp_path):
     other = app.operator(inputs=renamed, name="other")(lambda rows: rows.where("k = 2"))
     app.sink("out", app.operator(inputs=[one, other], name="both")(lambda one, other: one.unionByName(other)))
     graph = app.graph()
-    plan = plan_of(run_batch(graph, open_trace(spark, graph, str(tmp_path / "s.parquet")))["both"])
+    plan = plan_of(build_whole_trace(graph, open_trace(spark, graph, str(tmp_path / "s.parquet")))["both"])
     assert plan.count("FileScan") == 1
 
 
 def test_trace_is_read_twice_without_sharing(market, monkeypatch):
     monkeypatch.setattr("holdfast.engine.whole_trace.share", lambda frame, key: frame)
     graph, sources = market
-    assert plan_of(run_batch(graph, sources)["bargain_index"]).count("FileScan") == 2
+    assert plan_of(build_whole_trace(graph, sources)["bargain_index"]).count("FileScan") == 2
 
 
 def test_part_runs_on_its_input_streams(market):
     graph, sources = market
-    whole = run_batch(graph, sources)
-    part = run_batch(graph, {"trade_filter": whole["trade_filter"]}, part=["aggregator", "vwap"])
+    whole = build_whole_trace(graph, sources)
+    part = build_whole_trace(graph, {"trade_filter": whole["trade_filter"]}, part=["aggregator", "vwap"])
     assert set(part) == {"trade_filter", "aggregator", "vwap"}
     assert part["vwap"].count() == whole["vwap"].count() > 0
 
 
 def test_injection_changes_only_its_edge(market):
     graph, sources = market
-    whole = run_batch(graph, sources)
-    quiet = run_batch(graph, sources, injections={("trade_quote", "trade_filter"): lambda frame: frame.where("false")})
+    whole = build_whole_trace(graph, sources)
+    quiet = build_whole_trace(graph, sources, injections={("trade_quote", "trade_filter"): lambda frame: frame.where("false")})
     assert quiet["trade_filter"].count() == 0
     assert quiet["quote_filter"].count() == whole["quote_filter"].count() > 0
 
@@ -85,5 +85,5 @@ def test_window_output_outside_the_trace_is_dropped(spark):
 
     app.sink("out", spread)
     rows = spark.createDataFrame([(1, 5), (2, 6)], "seq long, epoch long")
-    made = run_batch(app.graph(), {"s": rows}, epochs=(5, 6))["spread"]
+    made = build_whole_trace(app.graph(), {"s": rows}, epochs=(5, 6))["spread"]
     assert sorted(map(tuple, made.collect())) == [(1, 5), (1, 6), (2, 5), (2, 6)]

@@ -9,7 +9,7 @@ from holdfast.documents.job import Contract, Feed, Job
 from holdfast.engine.epochs import ByTime, with_epochs
 from holdfast.engine.row_comparison import first_difference
 from holdfast.engine.trace_reader import open_trace
-from holdfast.engine.whole_trace import run_batch
+from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog
@@ -95,8 +95,8 @@ def assert_equals_one_plan(spark, producer, second, trace, job):
     timeline = read_timeline(second.store)
     epochs = timeline.first, timeline.last
     events = with_epochs(open_trace(spark, producer.graph, str(trace)), ByTime(timeline.epoch_s))
-    averages = run_batch(producer.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
-    whole = run_batch(second.graph, {"averages": averages}, epochs=epochs)["counts"].toArrow()
+    averages = build_whole_trace(producer.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
+    whole = build_whole_trace(second.graph, {"averages": averages}, epochs=epochs)["counts"].toArrow()
     busy = read_output(job.out, "busy")
     assert busy.num_rows > 20
     assert first_difference(whole, busy.select(whole.column_names).cast(whole.schema)) is None

@@ -115,7 +115,7 @@ def test_declared_partitioning_is_used(upstream, reader, kind):
 
 
 def test_operator_rejects_the_name_of_another_node():
-    with pytest.raises(AssertionError, match="'s' is no operator"):
+    with pytest.raises(AssertionError, match="'s' is not an operator"):
         graph_of(DIAMOND).operator("s")
 
 

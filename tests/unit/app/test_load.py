@@ -56,7 +56,7 @@ def test_missing_file_is_reported(tmp_path):
 
 
 def test_file_that_is_no_python_is_reported(tmp_path):
-    with pytest.raises(HoldfastError, match=r"application file '.*shop.txt' is no Python file; its name must end in .py"):
+    with pytest.raises(HoldfastError, match=r"application file '.*shop.txt' is not a Python file; its name must end in .py"):
         load_app(written(tmp_path, SHOP, "shop.txt"))
 
 

@@ -95,12 +95,12 @@ def test_score_belongs_to_the_requested_sink():
 def test_score_declares_affected_tuples_or_none(affected):
     app = app_with(None)
     app.score("out", "count(*)", affected=affected)
-    with pytest.raises(ApplicationError, match=r"the score at .* says that a fault affects .* source tuples; it must be a whole"):
+    with pytest.raises(ApplicationError, match=r"the score at .* has affected=.*; it must be a number of source tuples, a whole"):
         app.graph()
 
 
 def test_score_without_argument_has_no_ready_made_variant():
-    with pytest.raises(HoldfastError, match=r"'max\(amount\)' of application 'shop' is no sum or average"):
+    with pytest.raises(HoldfastError, match=r"'max\(amount\)' of application 'shop' is not a sum or average"):
         ready_made(app_with("max(amount)"), "mean")
     with pytest.raises(HoldfastError, match="no ready-made score 'median'; ready-made scores are: sum, mean, count"):
         ready_made(app_with("max(amount)"), "median")

@@ -59,7 +59,7 @@ def test_errors_of_every_kind_are_reported_together(place):
     assert isinstance(error, CompoundError)
     message = "\n".join(error.errors)
     for part in (
-        "targets 'larg', 'smal' are no source, operator or PE of this application; they are: orders, large, small",
+        "targets 'larg', 'smal' are not sources, operators or PEs of this application; they are: orders, large, small",
         "there is no fault 'fire'",
         "application 'orders' has no sink 'nowhere'; sinks are: out, rest",
         "an outage lasts more than 0 seconds, got -1",
@@ -73,7 +73,7 @@ def test_errors_of_every_kind_are_reported_together(place):
 
 
 def test_single_error_is_raised_unchanged(place):
-    assert str(refused(place, "--target", "none")).startswith("target 'none' is no source, operator or PE")
+    assert str(refused(place, "--target", "none")).startswith("target 'none' is not a source, operator or PE")
 
 
 def test_target_off_the_path_to_the_sink_is_reported(place):

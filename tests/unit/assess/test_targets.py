@@ -99,10 +99,10 @@ def test_pe_with_a_distinct_failure_is_a_target():
 
 
 def test_unknown_target_is_reported_with_known_names(bargains):
-    with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
+    with pytest.raises(HoldfastError, match=r"target 'agregator' is not a source, operator or PE .* they are: market, trade_quote"):
         group_targets(bargains, [["agregator"]])[0]
     with pytest.raises(
-        HoldfastError, match="targets 'agregator', 'vwop' are no source, operator or PE of this application; they are"
+        HoldfastError, match="targets 'agregator', 'vwop' are not sources, operators or PEs of this application; they are"
     ):
         group_targets(bargains, [["vwap", "agregator"], ["vwop"]])
     with pytest.raises(HoldfastError, match="target 'bargains'"):

@@ -88,7 +88,7 @@ def test_fault_can_be_on_the_output_side_with_parameters(explain):
         ("reordering,distance=0", "a reordering fault moves tuples by a whole number of places, at least 1, got 0"),
         ("reordering,distance=2.5", "a reordering fault moves tuples by a whole number of places, at least 1, got 2.5"),
         ("reordering,distance=nan", "a reordering fault moves tuples by a whole number of places, at least 1, got nan"),
-        ("divergence,size=inf", "a divergence fault changes values by more than 0 of themselves, and by a finite size, got inf"),
+        ("divergence,size=inf", "a divergence fault needs a finite size above 0, as a share of each value, got inf"),
     ],
 )
 def test_invalid_fault_is_rejected(explain, fault, message):

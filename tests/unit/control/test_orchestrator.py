@@ -90,7 +90,7 @@ async def test_errors_have_a_status_and_a_text(settings):
             (413, "the body is too long; wanted at most 8388608 bytes", call("POST", "/v1/jobs", content=b" " * 9_000_000)),
             (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
             (422, "host_kind: wanted 'light' for a job that defines its PEs", submit(host_kind="spark")),
-            (422, "application: '/no/such.py' is no file that the orchestrator can read", submit(**application)),
+            (422, "application: '/no/such.py' is not a file that the orchestrator can read", submit(**application)),
             (422, "job has 2 errors", submit(job="a b", policy={"give_up_after": 0})),
             (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
             (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),

@@ -91,7 +91,7 @@ def test_numbers_as_keys_are_names():
 def test_duplicate_key_is_rejected(json_text):
     text = '{"name": "a",\n "name": "b"}'
     (error,) = errors_of(text, json_text=json_text)
-    assert "key 'name' stands twice" in error
+    assert "key 'name' occurs twice" in error
     assert json_text or "(line 2)" in error
 
 
@@ -181,7 +181,7 @@ def test_invalid_date_is_reported_with_its_place():
 
 
 def test_duplicate_json_key_is_reported_with_its_line():
-    with pytest.raises(DocumentError, match=r"name \(line 2\): key 'name' stands twice; keep one"):
+    with pytest.raises(DocumentError, match=r"name \(line 2\): key 'name' occurs twice; keep one"):
         parse_document('{"name": "ox",\n "name": "cow"}', Animal, json_text=True)
 
 

@@ -129,7 +129,7 @@ def test_new_rates_replace_old_ones_and_are_checked():
     assert t.rates[0] == pytest.approx(48)
     with pytest.raises(DocumentError, match=r"operators.speeds.rates: wanted one number per task \(2\), got 1"):
         t.with_rates({"speeds": [1]})
-    with pytest.raises(DocumentError, match=r"rates\.nobody: is no operator; operators are: alerts, locations, speeds"):
+    with pytest.raises(DocumentError, match=r"rates\.nobody: is not an operator; operators are: alerts, locations, speeds"):
         t.with_rates({"nobody": [1]})
 
 

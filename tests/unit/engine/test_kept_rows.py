@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.app import last_epochs, last_rows
 from holdfast.engine.epochs import Span
-from holdfast.engine.kept_rows import newest, still_needed
+from holdfast.engine.kept_rows import rows_added, still_needed
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("epoch", pa.int64()), ("a", pa.string()), ("b", pa.int32())])
 ANYWHEN = Span(0, 0, 0, 0)
@@ -93,8 +93,8 @@ def test_empty_table_keeps_no_rows():
 
 def test_new_rows_of_a_span_are_selected_by_epoch():
     table = pa.table({"seq": [9, 1, 5], "epoch": [2, 3, 4]})
-    assert seqs(newest(table, Span(3, 4, 6, 8))) == [1, 5]
+    assert seqs(rows_added(table, Span(3, 4, 6, 8))) == [1, 5]
 
 
 def test_new_rows_of_a_span_are_selected_by_seq_without_epoch():
-    assert seqs(newest(pa.table({"seq": [6, 7, 8]}), Span(3, 4, 6, 8))) == [7, 8]
+    assert seqs(rows_added(pa.table({"seq": [6, 7, 8]}), Span(3, 4, 6, 8))) == [7, 8]

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.app import App
-from holdfast.engine.operator_call import require_places
+from holdfast.engine.operator_call import require_epochs
 from holdfast.errors import OperatorError
 
 APP = App("shop")
@@ -25,9 +25,9 @@ OPERATOR = APP.graph().operator("large")
 )
 def test_rows_without_seq_are_reported_with_their_operator(columns, said):
     with pytest.raises(OperatorError) as caught:
-        require_places(OPERATOR, pa.table(columns))
+        require_epochs(OPERATOR, pa.table(columns))
     assert str(caught.value).startswith(f"operator 'large' ({OPERATOR.origin}) {said}")
 
 
 def test_other_columns_may_be_null():
-    require_places(OPERATOR, pa.table({"seq": [1, 2], "epoch": [7, 7], "price": pa.array([None, None], pa.float64())}))
+    require_epochs(OPERATOR, pa.table({"seq": [1, 2], "epoch": [7, 7], "price": pa.array([None, None], pa.float64())}))

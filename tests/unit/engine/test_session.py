@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from holdfast.engine.session import Pulse, _cores, java_version, open_session, require_java
+from holdfast.engine.session import SparkCheck, _cores, java_version, open_session, require_java
 from holdfast.errors import MachineError
 
 
@@ -81,10 +81,10 @@ def test_star_means_all_cores(monkeypatch):
     assert _cores("local[*]") == 7
 
 
-def pulse(answer, process=None) -> Pulse:
-    """The pulse of a context whose JVM answers so, and is this process."""
+def spark_check(answer, process=None) -> SparkCheck:
+    """Return the check of a context whose JVM is this process and gives this answer."""
     scala = SimpleNamespace(isStopped=answer)
-    return Pulse(SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala), _gateway=SimpleNamespace(proc=process)))
+    return SparkCheck(SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala), _gateway=SimpleNamespace(proc=process)))
 
 
 def broken():
@@ -92,9 +92,9 @@ def broken():
 
 
 def test_stopped_context_is_not_alive():
-    pulse(lambda: False).feel()
-    with pytest.raises(MachineError, match=r"^Spark's context has ended; on a cluster, see what its master says"):
-        pulse(lambda: True).feel()
+    spark_check(lambda: False).check()
+    with pytest.raises(MachineError, match=r"^Spark's context has ended; on a cluster, see what its master reports"):
+        spark_check(lambda: True).check()
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_stopped_context_is_not_alive():
 )
 def test_dead_jvm_is_reported_with_its_exit_status(code, said):
     with subprocess.Popen([sys.executable, "-c", code]) as process, pytest.raises(MachineError) as caught:
-        pulse(broken, process).feel()
+        spark_check(broken, process).check()
     assert str(caught.value) == f"Spark's JVM {said}"
 
 
@@ -111,5 +111,5 @@ def test_broken_jvm_connection_is_reported(monkeypatch):
     monkeypatch.setattr("holdfast.engine.session.ENDING_S", 0.05)
     with subprocess.Popen(["sleep", "600"]) as process:
         with pytest.raises(MachineError, match=r"^Spark's JVM does not answer any more$"):
-            pulse(broken, process).feel()
+            spark_check(broken, process).check()
         process.send_signal(signal.SIGKILL)

@@ -129,5 +129,5 @@ def test_wrong_and_missing_impacts_are_reported_together(tmp_path):
         'impact.c (line 3): wanted a number, got "much"',
         "impact.a (line 2): wanted a number of at least 0, got -1.0",
         "gives no quality impact of operator 'b' of topology 'lanes'",
-        "impact.c (line 3): 'c' is no operator of topology 'lanes'; operators are: a, b",
+        "impact.c (line 3): 'c' is not an operator of topology 'lanes'; operators are: a, b",
     ]

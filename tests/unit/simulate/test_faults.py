@@ -42,12 +42,12 @@ def test_all_errors_of_a_schedule_are_reported():
     with pytest.raises(DocumentError) as error:
         run(pipeline(replicated=False), Schedule(faults=faults))
     text = str(error.value)
-    assert "targets 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
-    assert "targets 'rack=r9', which is no node or rack of the descriptor; there are: node1, node2" in text
+    assert "targets 'vwap', which is not a PE of the descriptor; there are: pe1, pe2" in text
+    assert "targets 'rack=r9', which is not a node or rack of the descriptor; there are: node1, node2" in text
     assert "targets 'source/0'; sources and sinks do not fail in a simulation: leave the fault out" in text
     assert "targets 'sink.1'; sources and sinks do not fail in a simulation: leave the fault out" in text
-    assert "targets 'pe1/3', which is no PE of the descriptor" in text
-    assert "targets 'pe1.2', which is no PE of the descriptor" in text
+    assert "targets 'pe1/3', which is not a PE of the descriptor" in text
+    assert "targets 'pe1.2', which is not a PE of the descriptor" in text
     assert "is a cut of a node; a simulation has no messages: give a crash, stall, slow or hog" in text
     assert "is a fill of a disk; a simulation has no disks: give a crash, stall, slow or hog" in text
 

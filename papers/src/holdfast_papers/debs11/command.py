@@ -72,7 +72,7 @@ def debs11(
     """
     from holdfast.app import load_app
     from holdfast.assess import Campaign, CampaignContext, Case, Steps, choose_targets, require_room, require_same_so_far
-    from holdfast.engine import require_there
+    from holdfast.engine import require_trace_exists
     from holdfast.report import write_reports
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP
 
@@ -96,7 +96,7 @@ def debs11(
     require_same_so_far(out / "campaign", options | {"subject": describe_partial_subject(app, app_file, str(path), None)})
     if trace is None:
         _generate(path, events, seed)
-    require_there(str(path))
+    require_trace_exists(str(path))
     began = time.monotonic()
     with ExitStack() as open_:
         spark = open_.enter_context(spark_session(master, memory, name="holdfast reproduce debs11"))

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.app import Graph, Operator, Sink, Source
-from holdfast.engine import Injection, run_batch, task_of
+from holdfast.engine import Injection, build_whole_trace, task_of
 from holdfast.errors import HoldfastError
 
 
@@ -29,7 +29,7 @@ def run_without(
                 dead_tasks.append((producer(graph, stream), dead[stream]))
             if dead_tasks:
                 injections[stream, operator.name] = _without(dead_tasks)
-    return run_batch(graph, sources, epochs=epochs, injections=injections)
+    return build_whole_trace(graph, sources, epochs=epochs, injections=injections)
 
 
 def destination(graph: Graph, stream: str, reader: str) -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.app import Graph, load_app, topology_of
 from holdfast.documents import Topology
-from holdfast.engine import ByTime, open_trace, run_batch, spans_of, with_epochs
+from holdfast.engine import ByTime, build_whole_trace, open_trace, spans_of, with_epochs
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import (
     Dynamic,
@@ -97,7 +97,7 @@ def prepare(spark: SparkSession, query: Query, example: Path, trace: Path, *, sc
     sources = {name: frame.cache() for name, frame in with_epochs(rows, ByTime(app.epoch_s)).items()}
     spans = spans_of(sources)
     epochs = spans[0].first, spans[-1].last
-    streams = {name: frame.cache() for name, frame in run_batch(graph, sources, epochs=epochs).items()}
+    streams = {name: frame.cache() for name, frame in build_whole_trace(graph, sources, epochs=epochs).items()}
     seconds = (epochs[1] - epochs[0] + 1) * app.epoch_s
     rates = {name: frame.count() / seconds for name, frame in streams.items()}
     topology = topology_of(graph, name=app.name, rates=rates, shares=task_shares(graph, streams))

@@ -53,7 +53,7 @@ def _definition_errors(name: str, path: str, folder: Path | None) -> Iterator[st
     elif folder is not None and not _real(path).is_relative_to(_real(folder)):
         yield f"'{path}' is not under '{folder}', from which this orchestrator accepts such files"
     elif name != "columns" and not (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for a name that is too long
-        yield f"'{path}' is no file that the orchestrator can read"
+        yield f"'{path}' is not a file that the orchestrator can read"
 
 
 def _data_errors(path: str, roots: Sequence[str]) -> Iterator[str]:

@@ -233,7 +233,7 @@ class Strategy(Document):
                 if not replicas:
                     yield FieldError((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
         for pe in sorted(self.operators.keys() - self.placement.keys()):
-            yield FieldError(("operators", pe), "is no PE of the placement")
+            yield FieldError(("operators", pe), "is not a PE of the placement")
         for pe, nodes in self.placement.items():
             if len(nodes) != self.replicas >= 1:
                 yield FieldError(("placement", pe), f"wanted {self.replicas} nodes (one per replica), got {list(nodes)}")

@@ -23,7 +23,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
     """
     errors = [f"{name}: gives no quality impact" for name in sorted(topology.operators.keys() - impact.keys())]
     errors += [
-        f"{name}: is no operator of topology '{topology.topology}'; operators are: {', '.join(sorted(topology.operators))}"
+        f"{name}: is not an operator of topology '{topology.topology}'; operators are: {', '.join(sorted(topology.operators))}"
         for name in sorted(impact.keys() - topology.operators.keys())
     ]
     errors += [

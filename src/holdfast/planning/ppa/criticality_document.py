@@ -122,4 +122,4 @@ def _topology_errors(topology: Topology, places: Mapping[str, Place]) -> Iterabl
     for name in sorted(topology.operators.keys() - places.keys()):
         yield FieldError((), f"gives no quality impact of operator '{name}' of topology '{topology.topology}'")
     for name in sorted(places.keys() - topology.operators.keys()):
-        yield FieldError(places[name], f"'{name}' is no operator of topology '{topology.topology}'; {known}")
+        yield FieldError(places[name], f"'{name}' is not an operator of topology '{topology.topology}'; {known}")

@@ -84,9 +84,9 @@ class PlanDocument(Document):
         seen: set[str] = set()
         for index, replica in enumerate(self.replicated):
             if self.parallelism and not is_task(replica.task, self.parallelism):
-                yield FieldError(("replicated", index), f"'{replica.task}' is no task of the operators under 'parallelism'")
+                yield FieldError(("replicated", index), f"'{replica.task}' is not a task of the operators under 'parallelism'")
             if replica.task in seen:
-                yield FieldError(("replicated", index), f"task '{replica.task}' stands twice; keep one")
+                yield FieldError(("replicated", index), f"task '{replica.task}' is listed twice; keep one")
             seen.add(replica.task)
         if len(seen) > self.budget >= 0:
             yield FieldError(("replicated",), f"has {len(seen)} tasks, more than the budget of {self.budget}")

@@ -54,7 +54,7 @@ def test_bad_output_path_is_refused_before_planning(topology, tmp_path):
         (tmp_path, "is a directory; give the name of a file"),
         (drawn, "wants a suffix of .json, .yaml, .yml; got '.svg'"),
         (tmp_path / "plan", "wants a suffix of .json, .yaml, .yml; got ''"),
-        (drawn / "plan.json", "is no folder; give another name"),
+        (drawn / "plan.json", "is not a folder; give another name"),
         (topology, "is the document to plan for; give another name"),
     ):
         assert f"--out '{out}' " in str(fails(topology, "--budget", 2, "--out", out))

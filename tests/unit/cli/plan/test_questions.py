@@ -95,7 +95,7 @@ def test_misspelt_task_is_an_error(topology, tmp_path, task):
     plan.write_text(json.dumps({"topology": "lanes", "budget": 1, "replicated": [{"task": task}]}))
     assert "and there is no such task" in str(fails("fidelity", topology, "--with-plan", plan))
     plan.write_text(json.dumps({"topology": "lanes", "budget": 1, "parallelism": {"a": 3, "b": 3}, "replicated": [{"task": task}]}))
-    assert "is no task of the operators under 'parallelism'" in str(fails("fidelity", topology, "--with-plan", plan))
+    assert "is not a task of the operators under 'parallelism'" in str(fails("fidelity", topology, "--with-plan", plan))
 
 
 def test_lookup_accepts_rates_of_any_size(descriptor, tmp_path):

@@ -80,7 +80,7 @@ def test_report_for_other_operators_is_an_error(topology, tmp_path):
     text = str(fails(topology, "--budget", 2, "--criticality", path))
     assert f"{path} has 2 errors" in text
     assert "gives no quality impact of operator 'b' of topology 'lanes'" in text
-    assert "impact.c (line 1): 'c' is no operator of topology 'lanes'; operators are: a, b" in text
+    assert "impact.c (line 1): 'c' is not an operator of topology 'lanes'; operators are: a, b" in text
 
 
 @pytest.mark.parametrize(

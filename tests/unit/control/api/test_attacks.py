@@ -59,9 +59,9 @@ def test_caller_without_token_learns_only_the_health(settings):
         ("{apps}/link.py", "is not under"),
         ("/etc/passwd", "is not under"),
         ("a\0b", "is no path: it has a zero byte"),
-        ("{apps}", "is no file that the orchestrator can read"),
-        ("{apps}/" + "a" * 5000, "is no file that the orchestrator can read"),
-        ("{apps}/" + "a/" * 4000, "is no file that the orchestrator can read"),
+        ("{apps}", "is not a file that the orchestrator can read"),
+        ("{apps}/" + "a" * 5000, "is not a file that the orchestrator can read"),
+        ("{apps}/" + "a/" * 4000, "is not a file that the orchestrator can read"),
     ],
 )
 def test_application_outside_the_allowed_folder_is_refused(settings, tmp_path, application, words):
@@ -95,7 +95,7 @@ def test_paths_outside_the_allowed_folders_are_all_reported(settings, tmp_path):
     (_, first), (_, second), (status, third) = refusals(
         bounded, [("POST", "/v1/jobs", "user", json.dumps({"job": "x", **job})) for job in jobs]
     )
-    assert status == 422 and "is no file that the orchestrator can read" in third
+    assert status == 422 and "is not a file that the orchestrator can read" in third
     for words in (
         "plan: '/etc/passwd' is not under",
         f"feed.trace: '{tmp_path}/outside' is not under '{data}' or 's3://bucket/jobs'",

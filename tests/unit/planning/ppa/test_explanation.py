@@ -115,7 +115,7 @@ def test_too_many_or_repeated_tasks_are_errors():
         )
     assert list(caught.value.errors) == [
         "quality: wanted a number from 0 to 1, got 2.0",
-        "replicated[2]: task 'a' stands twice; keep one",
+        "replicated[2]: task 'a' is listed twice; keep one",
         "replicated: has 2 tasks, more than the budget of 1",
     ]
 

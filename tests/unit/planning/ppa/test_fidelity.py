@@ -153,7 +153,7 @@ def test_criticality_requires_exactly_the_operators():
     assert list(caught.value.errors) == [
         "o2: gives no quality impact",
         "o3: gives no quality impact",
-        "o9: is no operator of topology 'figure 2'; operators are: o1, o2, o3",
+        "o9: is not an operator of topology 'figure 2'; operators are: o1, o2, o3",
         "o1: wanted a quality impact of at least 0, got -1",
     ]
     with pytest.raises(DocumentError, match="all impacts are 0"):

@@ -51,7 +51,7 @@ def test_errors_and_mismatches_are_reported_together(tmp_path):
         read_plan(path, topology=lanes())
     assert list(caught.value.errors) == [
         "budget (line 2): wanted a number of at least 0, got -1",
-        "replicated[1] (line 3): task 'a/0' stands twice; keep one",
+        "replicated[1] (line 3): task 'a/0' is listed twice; keep one",
         "replicates 'z/1', and there is no such task",
     ]
 
@@ -74,5 +74,5 @@ def test_task_beyond_parallelism_is_an_error(tmp_path):
     path.write_text("topology: t\nbudget: 2\nparallelism: {a: 1, b: 0}\nreplicated: [{task: a/0}, {task: a/1}]\n")
     with pytest.raises(DocumentError) as caught:
         read_plan(path)
-    assert "'a/1' is no task of the operators under 'parallelism'" in str(caught.value)
+    assert "'a/1' is not a task of the operators under 'parallelism'" in str(caught.value)
     assert "parallelism.b (line 3): wanted a number of at least 1, got 0" in str(caught.value)
