@@ -53,7 +53,7 @@ class Contract(Part):
     `tentative_after_s` is how long consumers wait for a dead producer before they continue without it; None means forever.
     `correction` is whether tentative output is computed again when the producer is back. A `quiet` secondary writes only if the
     primary has not written `patience_s` after the secondary had the epoch ready; an `eager` secondary always writes. `retries` is
-    how often a failed epoch is tried again before the PE fails. `catch_up_rows` is the most input rows of one catch-up job.
+    how often a failed epoch is tried again before the PE or sink fails. `catch_up_rows` is the most input rows of one catch-up job.
     """
 
     checkpoint_epochs: int = 10

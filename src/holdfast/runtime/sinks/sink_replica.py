@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from holdfast.errors import TrimmedError
+from holdfast.errors import HoldfastError, TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
@@ -136,8 +136,18 @@ class SinkReplica(Replica):
         if self._writer is None or self._claims is None:
             return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", encode_parquet(rows))
         try:
-            self._writer(rows, epoch, quality.value)
+            self._call_writer(self._writer, rows, epoch, quality)
         except Exception:
             self._claims.release(epoch, kind)
             raise
         return self._claims.mark_written(epoch, kind)
+
+    def _call_writer(self, writer: Writer, rows: pa.Table, epoch: int, quality: Quality) -> None:
+        """Call the writer until it succeeds. Raise HoldfastError when its retries are used up."""
+        for failures in range(1, self.contract.retries + 2):
+            try:
+                writer(rows, epoch, quality.value)
+                return
+            except Exception as error:
+                if failures > self.contract.retries:
+                    raise HoldfastError(f"{error} (tried {failures} times)") from error

@@ -134,7 +134,37 @@ def test_correction_of_a_dead_writer_is_written_beside_new_epochs(stage):
     assert other.finished
 
 
-def test_failed_writer_is_retried_at_once(stage):
+def test_writer_that_fails_twice_per_epoch_does_not_end_the_replica(stage):
+    calls = []
+
+    def fails_twice(rows, epoch, quality):
+        calls.append(epoch)
+        if calls.count(epoch) < 3:
+            raise HoldfastError("the table is locked")
+        stage.write(rows, epoch, quality)
+
+    stage.publish(1, 2, 3)
+    sink = stage.sink(writer=fails_twice)
+    settle(sink)
+    assert sink.finished
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+    assert all(stage.verdicts())
+
+
+def test_writer_is_tried_as_often_as_the_contract_says(stage):
+    calls = []
+
+    def raises(rows, epoch, quality):
+        calls.append(epoch)
+        raise HoldfastError("the table is locked")
+
+    stage.publish(1)
+    with pytest.raises(HoldfastError, match=r"^the table is locked \(tried 5 times\)$"):
+        stage.sink(writer=raises, retries=4).step()
+    assert len(calls) == 5
+
+
+def test_claim_of_a_failed_writer_is_released_at_once(stage):
     def raises(rows, epoch, quality):
         raise HoldfastError("the table is locked")
 
