@@ -90,7 +90,8 @@ class Policy(Part):
     (`elsewhere`), only while the PE has no living replica (`missing`), or `never`. After the n-th failure in a row it waits
     `backoff_s` times 2 to the n-1, at most `backoff_max_s`. After `give_up_after` failures the PE is abandoned. `then` the job
     continues without it (`continue`) or is canceled (`cancel`). A job that continues has failed when it ends, because the output
-    that needed the PE is incomplete.
+    that needed the PE is incomplete. Failures are in a row if the PE gets no further in between. The death of a node or PE host
+    delays the restart, but does not count towards `give_up_after`.
 
     A replica that has work but makes no progress for `hung_after_s`, plus the time that some epochs take, is hung and counts as
     failed, unless `restart` is `never`. None means that it is never considered hung. The contract's `protection` covers shorter

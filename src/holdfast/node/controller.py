@@ -104,7 +104,7 @@ class NodeController:
         return self._health.stalled_s(self._now())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. Then end the PE host and report its replicas as failed if the orchestrator is reachable.
+        """Serve until `stop` is set. Then end the PE host and report its replicas as lost if the orchestrator is reachable.
 
         After any error but a refused registration the PE host keeps running, and the next controller finds it.
         """
@@ -171,7 +171,7 @@ class NodeController:
             self._health.note_start(self._now())
 
     async def _notice_dead_host(self, status: HostStatus | None, *, cause: str | None) -> None:
-        """Record that the replicas of the dead PE host have failed. `status` is its last one."""
+        """Record that the replicas of the dead PE host are lost. `status` is its last one."""
         has_just_died = self._health.note_death(self._now())
         cause = cause or (self.host.death() if has_just_died else "the PE host was already dead when its node came back")
         if has_just_died:
@@ -264,7 +264,7 @@ class NodeController:
             if replica.key in known and known[replica.key].incarnation == replica.incarnation and not known[replica.key].ended
         )
         ended = (
-            ReplicaStatus(key=key, incarnation=k.incarnation, state="failed" if k.state == "failed" else "finished", error=k.error)
+            ReplicaStatus.model_validate({"key": key, "incarnation": k.incarnation, "state": k.state, "error": k.error})
             for key, k in known.items()
             if k.ended
         )

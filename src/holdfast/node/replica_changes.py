@@ -1,6 +1,6 @@
 """Pure functions that find the changes of a node's replicas: the PE host's present state against what the node knows.
 
-A replica is started at most once per incarnation. One that has ended stays ended, and one whose PE host died is reported as failed.
+A replica is started at most once per incarnation. One that has ended stays ended, and one whose PE host died is reported as lost.
 Only the orchestrator decides to start a replica again, by a higher incarnation.
 """
 
@@ -54,13 +54,14 @@ def changes_in_status(known: Mapping[str, KnownReplica], assignment: Assignment,
 def fail_replicas_of_dead_host(
     known: Mapping[str, KnownReplica], assignment: Assignment, *, cause: str, cannot_start: bool = False
 ) -> Iterator[ReplicaChange]:
-    """Yield the changes that follow from the death of the PE host: its replicas have failed, or stopped if not assigned any more.
+    """Yield the changes that follow from the death of the PE host: its replicas are lost, or stopped if not assigned any more.
 
-    A replica that never ran waits for the next PE host, unless PE hosts cannot start on this node (`cannot_start`).
+    A replica that never ran waits for the next PE host, unless PE hosts cannot start on this node (`cannot_start`). All replicas
+    have then failed.
     """
     assigned = {replica.key for replica in assignment.replicas}
     for key, k in known.items():
         if key not in assigned:
             yield ReplicaChange(key, k.incarnation, "stopped")
         elif k.alive or (cannot_start and not k.ended):
-            yield ReplicaChange(key, k.incarnation, "failed", cause)
+            yield ReplicaChange(key, k.incarnation, "failed" if cannot_start else "lost", cause)

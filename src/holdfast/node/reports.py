@@ -30,7 +30,7 @@ CREATE TABLE assignment (document TEXT NOT NULL);
 """
 OWNER = "CREATE TABLE owner (id TEXT NOT NULL);"
 """Since format 2: the identity of the controller."""
-ENDED = ("finished", "failed")
+ENDED = ("finished", "failed", "lost")
 """States that a replica does not leave. Only a higher incarnation starts again."""
 
 

@@ -119,13 +119,14 @@ class Assignment(Part):
 class ReplicaStatus(Message):
     """The status of a replica. `live` and `clean` are its positions: the last epoch processed from first and from final records.
 
-    `error` explains a failure. `lag_s` is its lag behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
-    the time from an epoch's close to its commit. `caught_up`: it has processed all available input.
+    `error` explains a failure. A node gives the state `lost` to a replica whose PE host died. `lag_s` is its lag behind the close
+    of the newest epoch, `rows_s` its input rate, `latency_s` the time from an epoch's close to its commit. `caught_up`: it has
+    processed all available input.
     """
 
     key: str
     incarnation: Whole
-    state: State
+    state: State | Literal["lost"]
     error: Reason | None = None
     live: Whole | None = None
     clean: Whole | None = None
@@ -169,7 +170,10 @@ class AgentStatus(Message):
 
 
 class Report(Message):
-    """A change of a replica's state. The node keeps it until the orchestrator has acknowledged it, in order of `number`."""
+    """A change of a replica's state. The node keeps it until the orchestrator has acknowledged it, in order of `number`.
+
+    `lost`: the PE host died, so the replica itself is not to blame.
+    """
 
     number: Whole
     at_s: float

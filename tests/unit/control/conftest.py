@@ -65,7 +65,7 @@ class Control:
 
 class SimulatedNode:
     """A simulated node. It carries out its assignment when the test calls `fetch`, or always with `live`; `state_of` decides which
-    state a started replica reports."""
+    state a started replica reports. `has` has the status of each replica."""
 
     def __init__(self, control: Control, name: str, **offer: Any) -> None:
         self.control, self.name = control, name
@@ -90,7 +90,7 @@ class SimulatedNode:
     async def beat(self, **more: Any) -> httpx.Response:
         host = {
             "pid": 1, "started_s": 0, "beat_s": 0, "term": self.assigned_term, "generation": self.generation,
-            "replicas": [{"key": key, "incarnation": r["incarnation"], "state": r["state"]} for key, r in self.has.items()],
+            "replicas": [{"key": key, **replica} for key, replica in self.has.items()],
         }  # fmt: skip
         body = {
             "term": self.term,
@@ -126,7 +126,10 @@ class SimulatedNode:
         node = self.control.orchestrator.resources.nodes[self.name]
         if (self.assigned_term, self.generation) >= (self.control.orchestrator.term, node.generation):
             return False
-        assignment = (await self.control.call("GET", path, token="node")).json()
+        answer = await self.control.call("GET", path, token="node")
+        if answer.status_code == 409:
+            return False  # it counts as lost, and registers again with the next beat
+        assignment = answer.json()
         self.assigned_term, self.generation = assignment["term"], assignment["generation"]
         assigned = {f"{r['job']}:{r['pe']}/{r['task']}.{r['replica']}": r for r in assignment["replicas"]}
         for key in [key for key in self.has if key not in assigned]:

@@ -159,14 +159,14 @@ def test_assignment_of_an_older_term_is_ignored(bench):
     bench.play(scenario)
 
 
-def test_stopped_node_reports_its_replicas_as_failed(bench):
+def test_stopped_node_reports_its_replicas_as_lost(bench):
     async def scenario(bench):
         bench.orchestrator.assign(A)
         await bench.until(lambda: (A.key, 1, "running") in bench.reported())
 
     bench.play(scenario)
     last = bench.orchestrator.reports[-1]
-    assert (last.key, last.state, last.error) == (A.key, "failed", "node n1 was stopped")
+    assert (last.key, last.state, last.error) == (A.key, "lost", "node n1 was stopped")
 
 
 class Silent(InProcessHost):
@@ -188,7 +188,7 @@ class Silent(InProcessHost):
                 await super().changed()
 
 
-def test_silent_host_is_killed_and_its_replicas_fail(bench):
+def test_silent_host_is_killed_and_its_replicas_are_lost(bench):
     bench.host = Silent(lambda assigned: bench.starts.append((assigned.key, assigned.incarnation)))
     bench.hung_after_s = 0.3
 
@@ -196,12 +196,12 @@ def test_silent_host_is_killed_and_its_replicas_fail(bench):
         bench.orchestrator.assign(A)
         await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         bench.host.hung = True
-        await bench.until(lambda: (A.key, 1, "failed") in bench.reported())
+        await bench.until(lambda: (A.key, 1, "lost") in bench.reported())
         bench.orchestrator.assign(again(A, 2))
         await bench.until(lambda: (A.key, 2, "running") in bench.reported())
 
     bench.play(scenario)
-    (error,) = [r.error for r in bench.orchestrator.reports if (r.incarnation, r.state) == (1, "failed")]
+    (error,) = [r.error for r in bench.orchestrator.reports if (r.incarnation, r.state) == (1, "lost")]
     assert re.fullmatch(r"the PE host was silent for \d s and was killed", error)
     assert bench.starts == [(A.key, 1), (A.key, 2)]
 
@@ -348,7 +348,7 @@ def test_node_stopped_soon_after_a_recovery_still_reports_its_replicas(bench):
         await bench.until(lambda: (B.key, 1, "running") in bench.reported())
 
     bench.play(scenario)
-    assert (B.key, 1, "failed") in bench.reported()
+    assert (B.key, 1, "lost") in bench.reported()
 
 
 class Unable(InProcessHost):

@@ -56,9 +56,9 @@ def test_assigned_replica_missing_from_the_status_has_failed():
     ]
 
 
-def test_dead_host_fails_its_replicas_but_not_those_never_started():
+def test_dead_host_loses_its_replicas_but_not_those_never_started():
     known = {A.key: KnownReplica(1, "running"), B.key: KnownReplica(1, "assigned")}
-    assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="killed")) == [ReplicaChange(A.key, 1, "failed", "killed")]
+    assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="killed")) == [ReplicaChange(A.key, 1, "lost", "killed")]
     assert list(fail_replicas_of_dead_host(known, asked(B), cause="killed")) == [ReplicaChange(A.key, 1, "stopped")]
 
 
@@ -95,6 +95,6 @@ def test_replica_ends_at_most_once_per_incarnation(steps):
                 known[change.key] = KnownReplica(change.incarnation, change.state)
             found += more
         reported += [change.state for change in found]
-    ends = [state for state in reported if state in ("finished", "failed")]
+    ends = [state for state in reported if state in ("finished", "failed", "lost")]
     assert len(ends) <= 1
     assert not ends or reported[-1] == ends[0]

@@ -82,7 +82,7 @@ class Dispatch(Plugin):
             node = self.orchestrator.placement.find_other_node(replica, host_kind=document.host_kind) or node
         if node is None:
             return  # no room now: the restart policy decides again when there is some
-        await self._place_next_incarnation(replica, node, cause=f"restarted after failure {replica.failures}")
+        await self._place_next_incarnation(replica, node, cause=f"restarted after failure {replica.failures + replica.losses}")
 
     async def move(self, job: JobState, command: Command) -> None:
         """Move a replica off its node, because the node is drained or an observer asks for it."""

@@ -23,9 +23,13 @@ OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
 
 @dataclass(slots=True, eq=False)
 class PlacedReplica:
-    """One replica. `since_s` is when its present state began, `failures` counts failures in a row, `due_s` is when it will be
-    restarted (if that is decided), `stopping` is the first generation of its node's assignment without it, and `need` is what it
-    takes of its node."""
+    """One replica. `since_s` is when its present state began, `failures` counts its own failures in a row, `losses` the deaths of
+    its node or PE host in a row, `due_s` is when it will be restarted (if that is decided), `stopping` is the first generation of
+    its node's assignment without it, and `need` is what it takes of its node.
+
+    `furthest` is the highest clean epoch that it has reported, and `reached` the highest one of its task when it last failed.
+    `died_with_host`: it failed because its PE host died.
+    """
 
     job: int
     pe: str
@@ -40,6 +44,10 @@ class PlacedReplica:
     since_s: float = 0.0
     error: str | None = None
     failures: int = 0
+    losses: int = 0
+    furthest: int | None = None
+    reached: int | None = None
+    died_with_host: bool = False
     due_s: float | None = None
     stopping: int | None = None
     status: ReplicaStatus | None = None
@@ -95,6 +103,7 @@ class PlacedReplica:
         """
         if incarnation != self.incarnation or self.state in OVER or self.state == state:
             return False
+        self.died_with_host = state == "lost"
         if state in ("stopped", "lost") and self.stopping is None:
             state, error = "failed", error or "its node stopped it"
         elif self.stopping is not None and state in ("failed", "finished", "lost"):

@@ -313,7 +313,7 @@ class ResourceManager(Plugin):
         for replica in self.orchestrator.replicas.at(node.name):
             status = statuses.get(replica.key)
             if status is not None and status.incarnation == replica.incarnation:
-                replica.status = status
+                self._set_status(replica, status)
                 self._observe(node, replica.key, status.state, status.incarnation, status.error)
             elif replica.stopping is not None:
                 continue  # the node has yet to confirm the assignment without it
@@ -328,11 +328,15 @@ class ResourceManager(Plugin):
             has.add(status.key)
             replica = self._replica_on(node, status.key)
             if replica is not None and replica.incarnation == status.incarnation:
-                replica.status = status
+                self._set_status(replica, status)
                 if current:
                     self._observe(node, status.key, status.state, status.incarnation, status.error)
         if current:
             self._take_stopped(node, host.generation, has=has)
+
+    def _set_status(self, replica: PlacedReplica, status: ReplicaStatus) -> None:
+        replica.status = status
+        self.orchestrator.restart_policy.status_changed(replica)
 
     def _take_stopped(self, node: Node, generation: int, *, has: Collection[str]) -> None:
         """Mark replicas as stopped that a node no longer has, now that it has carried out an assignment of this generation."""

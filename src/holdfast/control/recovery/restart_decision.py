@@ -8,18 +8,24 @@ from typing import Literal, TypeAlias
 from holdfast.documents.job import Policy
 
 STEADY_S = 30.0
-"""After running for this long, a replica counts as recovered: its next failure is the first in a row."""
+"""After running for this long, or as soon as it gets further than before, a replica counts as recovered: its next failure is the
+first in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The situation of a failed replica: its failures in a row including this one, how many peers live, will be restarted or have
-    finished, whether its own node accepts it again (`here`), and whether another node has room for it (`elsewhere`)."""
+    """The situation of a dead replica: its failures in a row including this one, how many peers live, will be restarted or have
+    finished, whether its own node accepts it again (`here`), and whether another node has room for it (`elsewhere`).
+
+    `losses` counts the deaths of its node or PE host in a row. They delay the restart like failures, but the replica is not to
+    blame, so they never make it abandoned.
+    """
 
     failures: int
     living_peers: int
     here: bool
     elsewhere: bool
+    losses: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ def decide(policy: Policy, at: Situation) -> Decision:
     LeaveDead(cause='another replica of it lives')
     >>> decide(Policy(give_up_after=2, then="cancel"), Situation(failures=2, living_peers=0, here=True, elsewhere=True))
     Abandon(cancel=True, cause='it failed 2 times in a row')
+    >>> decide(Policy(give_up_after=2), Situation(failures=0, living_peers=0, here=True, elsewhere=True, losses=99))
+    Restart(after_s=60.0, where='elsewhere')
     """
     if policy.restart == "never":
         if at.living_peers:
@@ -74,7 +82,7 @@ def decide(policy: Policy, at: Situation) -> Decision:
         return Abandon(policy.then == "cancel" and not at.living_peers, f"it failed {times}")
     if policy.restart == "missing" and at.living_peers:
         return LeaveDead("another replica of it lives")
-    wait_s = backoff_s(policy, at.failures)
+    wait_s = backoff_s(policy, at.failures + at.losses)
     if policy.restart in ("elsewhere", "missing") and at.elsewhere:
         return Restart(wait_s, "elsewhere")
     if at.here:

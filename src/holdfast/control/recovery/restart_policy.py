@@ -42,7 +42,7 @@ class RestartPolicy(Plugin):
         else:
             self._dead_keys.discard(replica.key)
             replica.due_s = None  # it recovered by itself
-            if replica.failures and replica.state in STARTED:
+            if (replica.failures or replica.losses) and replica.state in STARTED:
                 self._schedule_failure_reset(replica)
             if not replica.holds_room:
                 self.orchestrator.resources.capacity_freed()
@@ -59,6 +59,17 @@ class RestartPolicy(Plugin):
         for user in sorted(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
+
+    def status_changed(self, replica: PlacedReplica) -> None:
+        """Take a replica's new status. Its failures are reset when it gets further than its task had got when it failed."""
+        clean = replica.status.clean if replica.status is not None else None
+        if clean is None:
+            return
+        replica.furthest = clean if replica.furthest is None else max(replica.furthest, clean)
+        if replica.state in DEAD or replica.reached is None:
+            replica.reached = self._furthest_of_task(replica)
+        elif (replica.failures or replica.losses) and clean > replica.reached and self._shows_progress(replica):
+            self._reset_failures(replica)
 
     def report_once(self, job: JobState, replica: PlacedReplica, text: str) -> None:
         """Emit why a replica stays as it is, unless that was the last text and the replica has not changed since."""
@@ -155,21 +166,43 @@ class RestartPolicy(Plugin):
         return stays_dead and any(peer.state in STARTED for peer in peers)
 
     def _count_failure(self, replica: PlacedReplica) -> None:
-        replica.failures += 1
+        if replica.state == "lost" or replica.died_with_host:
+            replica.losses += 1
+        else:
+            replica.failures += 1
+        replica.reached = self._furthest_of_task(replica)
         changed = self.orchestrator.replicas.demote(replica)
         self.orchestrator.dispatch.renew_assignments({peer.node for peer in changed})
 
     def _schedule_failure_reset(self, replica: PlacedReplica) -> None:
         """Reset a replica's failures, also in the database, once it has run long enough."""
-        incarnation, failures = replica.incarnation, replica.failures
+        incarnation, failures, losses = replica.incarnation, replica.failures, replica.losses
 
         def reset() -> None:
             same = self.orchestrator.replicas.get(replica.key) is replica and replica.state in STARTED
-            if same and (replica.incarnation, replica.failures) == (incarnation, failures) and not self.orchestrator.stopping:
-                replica.failures = 0
-                self.orchestrator.spawn(self.orchestrator.persistence.database.write(reset_failures(replica.placed())))
+            unchanged = (replica.incarnation, replica.failures, replica.losses) == (incarnation, failures, losses)
+            if same and unchanged and not self.orchestrator.stopping:
+                self._reset_failures(replica)
 
         asyncio.get_running_loop().call_later(STEADY_S, reset)
+
+    def _reset_failures(self, replica: PlacedReplica) -> None:
+        stored, replica.failures, replica.losses = replica.failures, 0, 0
+        if stored:
+            self.orchestrator.spawn(self.orchestrator.persistence.database.write(reset_failures(replica.placed())))
+
+    def _furthest_of_task(self, replica: PlacedReplica) -> int | None:
+        """Return the highest clean epoch that a replica of this task has reported."""
+        peers = self.orchestrator.replicas.of(replica.job, [replica.task_name])
+        return max((peer.furthest for peer in peers if peer.furthest is not None), default=None)
+
+    def _shows_progress(self, replica: PlacedReplica) -> bool:
+        """Return whether a higher position of a replica means progress. A source commits empty epochs even if its reader always
+        fails, so it must have read rows, too."""
+        job = self.find_job(replica.job)
+        tasks = job.layout.tasks if job is not None and job.layout is not None else ()
+        is_source = any(task.name == replica.task_name and task.kind == "source" for task in tasks)
+        return not is_source or bool(replica.status is not None and replica.status.rows_s)
 
     def _decide_about_dead(self, job: JobState) -> list[tuple[PlacedReplica, Abandon]]:
         """Decide about the job's dead replicas; return those to abandon."""
@@ -190,6 +223,7 @@ class RestartPolicy(Plugin):
             document.policy,
             Situation(
                 failures=replica.failures,
+                losses=replica.losses,
                 living_peers=living_peers(replica, peers),
                 here=node is not None and node.takes_replicas,
                 elsewhere=self.orchestrator.placement.has_other_node(replica, host_kind=document.host_kind),

@@ -28,6 +28,7 @@ ALONE = Situation(failures=1, living_peers=0, here=True, elsewhere=True)
         ({"give_up_after": 1}, ALONE, Abandon(False, "it failed once")),
         ({"give_up_after": 3, "then": "cancel"}, Situation(3, 0, True, True), Abandon(True, "it failed 3 times in a row")),
         ({"give_up_after": 3, "then": "cancel"}, Situation(3, 1, True, True), Abandon(False, "it failed 3 times in a row")),
+        ({"give_up_after": 3}, Situation(2, 0, True, True, losses=2), Restart(4.0, "elsewhere")),
         ({"backoff_s": 1.0, "backoff_max_s": 3.0}, Situation(3, 0, True, True), Restart(3.0, "elsewhere")),
     ],
 )

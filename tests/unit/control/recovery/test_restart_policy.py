@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.control.nodes.replicas import OVER
 from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica, JobView, Move, Note
+from holdfast.control.storage.stored_jobs import all_placements
 
 from ..conditions import are_active, incarnation_is, is_empty, lacks, nodes, replica_is
 from ..conftest import alive, cluster, running
@@ -30,6 +31,94 @@ async def test_failed_replica_restarts_elsewhere_until_abandoned(settings):
         starts = [start for start in n1.starts + n2.starts if start[0] == f"{number}:x/0.0"]
         assert sorted(starts) == [(f"{number}:x/0.0", n) for n in (1, 2, 3)]
         assert any("is abandoned: it failed 3 times in a row; last: boom" in text for text in await control.events())
+
+
+async def fail_repeatedly(control, number, nodes, *, positions, state="failed", rows_s=0.0):
+    """Let replica x/0.0 get to each of these clean epochs in turn and then fail there."""
+    key = f"{number}:x/0.0"
+    replica = control.orchestrator.replicas.get(key)
+
+    async def has_reported(clean):
+        return replica.status is not None and replica.status.clean == clean
+
+    for clean in positions:
+        await control.until(lambda: replica_is(control, number, 0, "running"))
+        (node,) = [node for node in nodes if key in node.has]
+        node.has[key] |= {"clean": clean, "rows_s": rows_s}
+        await control.until(lambda clean=clean: has_reported(clean))
+        node.report(key, state, "boom")
+        await control.until(lambda node=node: lacks(node, key))
+
+
+QUICK = {"backoff_s": 0.01, "backoff_max_s": 0.02, "give_up_after": 3}
+
+
+async def test_replica_that_gets_further_is_not_abandoned(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes={"x": {}, "y": {}}, policy=QUICK)
+        await control.reaches(number, "running")
+        await fail_repeatedly(control, number, (n1, n2), positions=[3, 7, 11, 16, 24])
+        await control.until(lambda: incarnation_is(control, number, 6))
+        stored = await control.orchestrator.persistence.database.read(all_placements)
+        assert [placed.failures for placed in stored if placed.task == "x/0"] == [1]
+
+
+async def test_replica_that_fails_at_the_same_row_is_abandoned(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes={"x": {}, "y": {}}, policy=QUICK)
+        await control.reaches(number, "running")
+        await fail_repeatedly(control, number, (n1, n2), positions=[5, 7, 7, 6])
+        await control.until(lambda: replica_is(control, number, 0, "abandoned"))
+
+
+@pytest.mark.parametrize("other_at", [5, 7])
+async def test_progress_is_compared_with_the_whole_task(settings, other_at):
+    async with cluster(settings, "n1", "n2", "n3") as (control, *all_nodes):
+        number = await control.submit(pes={"x": {"replicas": 2}, "y": {}}, policy=QUICK)
+        await control.reaches(number, "running")
+        (other,) = [node for node in all_nodes if f"{number}:x/0.1" in node.has]
+        other.has[f"{number}:x/0.1"]["clean"] = other_at
+        replica = control.orchestrator.replicas.get(f"{number}:x/0.1")
+
+        async def other_has_reported():
+            return replica.furthest == other_at
+
+        await control.until(other_has_reported)
+        await fail_repeatedly(control, number, all_nodes, positions=[4, 6, 6])
+        await control.until(lambda: replica_is(control, number, 0, "running" if other_at == 5 else "abandoned"))
+
+
+@pytest.mark.parametrize(("rows_s", "state"), [(0.0, "abandoned"), (10.0, "running")])
+async def test_source_without_rows_makes_no_progress(settings, rows_s, state):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes={"x": {}, "y": {}}, policy=QUICK)
+        job = control.orchestrator.jobs[number]
+        await control.reaches(number, "running")
+        job.layout = job.layout.model_copy(
+            update={"tasks": tuple(task.model_copy(update={"kind": "source"}) for task in job.layout.tasks)}
+        )
+        await fail_repeatedly(control, number, (n1, n2), positions=[5, 6, 7], rows_s=rows_s)
+        await control.until(lambda: replica_is(control, number, 0, state))
+
+
+async def test_death_of_the_host_never_abandons(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        number = await control.submit(pes={"x": {}, "y": {}}, policy=QUICK)
+        await control.reaches(number, "running")
+        await fail_repeatedly(control, number, (n1, n2), positions=[5] * 6, state="lost")
+        await control.until(lambda: incarnation_is(control, number, 7))
+        assert control.orchestrator.replicas.get(f"{number}:x/0.0").losses == 6
+
+
+async def test_loss_of_the_node_never_abandons(settings):
+    async with cluster(settings, "n1", "n2") as (control, *_):
+        number = await control.submit(pes={"x": {}, "y": {}}, policy=QUICK)
+        await control.reaches(number, "running")
+        replica, resources = control.orchestrator.replicas.get(f"{number}:x/0.0"), control.orchestrator.resources
+        for losses in range(1, 7):
+            resources.mark_lost(resources.nodes[replica.node], "it was killed")
+            assert (replica.losses, replica.failures) == (losses, 0)
+            await control.until(lambda: replica_is(control, number, 0, "running"))
 
 
 async def test_returning_node_keeps_its_replicas(settings):
