@@ -1,4 +1,4 @@
-"""Commands that are killed in the middle, as real processes."""
+"""Commands that are killed while they run, as real processes."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 
 
 def wait_until(condition: Callable[[], object], *, limit_s: float) -> None:
-    ends = time.monotonic() + limit_s
+    deadline = time.monotonic() + limit_s
     while not condition():
-        assert time.monotonic() < ends, f"not within {limit_s} s"
+        assert time.monotonic() < deadline, f"not within {limit_s} s"
         time.sleep(0.02)
 
 
-def killed_when(arguments: list[str], condition: Callable[[], object], *, limit_s: float) -> None:
-    """Start a command in a process group of its own and kill all of it once the condition holds."""
+def kill_when(arguments: list[str], condition: Callable[[], object], *, limit_s: float) -> None:
+    """Start a command in its own process group and kill the group when the condition holds."""
     process = subprocess.Popen(
         [*HOLDFAST, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
@@ -35,10 +35,10 @@ def killed_when(arguments: list[str], condition: Callable[[], object], *, limit_
         process.wait()
 
 
-def test_a_killed_trace_command_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:
+def test_killed_trace_command_leaves_no_file(tmp_path: Path) -> None:
     out = tmp_path / "market.parquet"
     arguments = ["trace", "market", "--events", "30000000", "--seed", "1", "--out", str(out)]
-    killed_when(arguments, lambda: any(file.stat().st_size > 0 for file in tmp_path.iterdir()), limit_s=120)
+    kill_when(arguments, lambda: any(file.stat().st_size > 0 for file in tmp_path.iterdir()), limit_s=120)
     assert not out.exists()
 
 
@@ -51,21 +51,21 @@ def market(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_killed_replay_leaves_no_half_written_rows_and_the_next_one_succeeds(tmp_path: Path, market: Path) -> None:
+def test_replay_succeeds_after_a_killed_one(tmp_path: Path, market: Path) -> None:
     out = tmp_path / "rows"
     replay = ["replay", str(EXAMPLES / "bargain_discovery.py"), "--trace", str(market), "--by-epoch", "1", "--out", str(out)]
-    killed_when(replay, lambda: list(tmp_path.glob(".rows.*.partial/bargains.parquet")), limit_s=240)
+    kill_when(replay, lambda: list(tmp_path.glob(".rows.*.partial/bargains.parquet")), limit_s=240)
     assert not out.exists()
     whole = ["replay", str(EXAMPLES / "bargain_discovery.py"), "--trace", str(market), "--out", str(out), "--json"]
-    done = subprocess.run([*HOLDFAST, *whole], capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([*HOLDFAST, *whole], capture_output=True, text=True, timeout=300, check=False)
+    assert process.returncode == 0, process.stderr
     assert (out / "bargains.parquet").exists()
     assert not list(tmp_path.glob(".rows.*.partial"))
 
 
-def test_a_mistake_ends_with_exit_code_2_and_no_traceback(tmp_path: Path) -> None:
-    done = subprocess.run([*HOLDFAST, "replay", "nowhere.py", "--trace", "none"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "application file 'nowhere.py' does not exist" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_error_ends_with_code_2_without_traceback(tmp_path: Path) -> None:
+    process = subprocess.run([*HOLDFAST, "replay", "nowhere.py", "--trace", "none"], capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert "application file 'nowhere.py' does not exist" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert process.stdout == ""

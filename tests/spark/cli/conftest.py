@@ -1,4 +1,4 @@
-"""Running commands that start Spark, on the session that all tests share."""
+"""Run commands that start Spark on the session that all tests share."""
 
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +12,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 @pytest.fixture
 def holdfast(spark, holdfast, monkeypatch):
-    """As everywhere, and commands that need Spark take the shared one."""
+    """Return the fixture `holdfast` with commands that use the shared session."""
 
     @contextmanager
     def shared(master, memory, *, name):

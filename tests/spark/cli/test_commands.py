@@ -1,4 +1,4 @@
-"""The commands that run Spark: results on stdout, mistakes in words with code 2."""
+"""The commands that run Spark: results on stdout, errors on stderr with code 2."""
 
 import json
 from importlib import import_module
@@ -65,7 +65,7 @@ def written(tmp_path):
     return write
 
 
-def test_replay_says_what_came_out(holdfast, bargain, market):
+def test_replay_prints_rows_and_scores(holdfast, bargain, market):
     ran = holdfast("replay", bargain, "--trace", market)
     assert ran.code == 0
     assert ran.out.startswith("bargain-discovery: 600 tuples in ")
@@ -73,7 +73,7 @@ def test_replay_says_what_came_out(holdfast, bargain, market):
     assert "  score sum(gain) of bargains: " in ran.out
 
 
-def test_replay_by_epoch_gives_the_same_and_json_is_one_document(holdfast, bargain, market, tmp_path):
+def test_replay_by_epoch_gives_the_same_rows(holdfast, bargain, market, tmp_path):
     whole = holdfast("replay", bargain, "--trace", market, "--json", "--out", tmp_path / "whole")
     slow = holdfast("replay", bargain, "--trace", market, "--json", "--by-epoch", 2, "--out", tmp_path / "slow")
     one, other = json.loads(whole.out), json.loads(slow.out)
@@ -88,7 +88,7 @@ def test_replay_by_epoch_gives_the_same_and_json_is_one_document(holdfast, barga
     assert pq.read_table(tmp_path / "slow" / "bargains.parquet").num_rows == one["rows"]["bargains"]
 
 
-def test_replay_replaces_what_is_there_only_when_forced(holdfast, bargain, market, tmp_path):
+def test_replay_replaces_output_only_with_force(holdfast, bargain, market, tmp_path):
     words = ("replay", bargain, "--trace", market, "--epoch-rows", 300, "--unfused", "--out", tmp_path / "out")
     assert holdfast(*words).code == 0
     assert holdfast(*words).code == 2
@@ -100,20 +100,20 @@ def test_replay_replaces_what_is_there_only_when_forced(holdfast, bargain, marke
     assert (tmp_path / "out" / "mine.txt").read_text() == "precious"
 
 
-def test_a_trace_that_is_not_there_ends_with_code_2(holdfast, bargain, tmp_path):
+def test_missing_trace_ends_with_code_2(holdfast, bargain, tmp_path):
     ran = holdfast("replay", bargain, "--trace", tmp_path / "gone.parquet")
     assert ran.code == 2
     assert ran.out == ""
     assert "gone.parquet' does not exist; make one with 'holdfast trace', or check the path" in ran.err
 
 
-def test_an_operator_that_fails_in_a_job_ends_with_code_2_and_its_name(holdfast, written, market):
+def test_failing_operator_is_named(holdfast, written, market):
     ran = holdfast("replay", written(RAISING), "--trace", market)
     assert ran.code == 2
     assert "the whole-trace run failed in operator 'risky' (application.py:12): ZeroDivisionError" in ran.err
 
 
-def test_a_foreign_trace_is_replayed_through_a_mapping(holdfast, bargain, tmp_path):
+def test_foreign_trace_is_replayed_with_a_mapping(holdfast, bargain, tmp_path):
     (tmp_path / "foreign.csv").write_text("id,ms,symbol,px,qty\n1,1000,x,10.0,5\n2,1001,x,12.0,5\n3,2000,x,13.0,5\n")
     (tmp_path / "columns.yaml").write_text(
         'seq: "row_number() over (order by id)"\n'
@@ -131,7 +131,7 @@ def test_a_foreign_trace_is_replayed_through_a_mapping(holdfast, bargain, tmp_pa
     assert document["scores"]["sum(gain) of bargains"] == pytest.approx(5 * (11.0 - 1.0))
 
 
-def test_check_finds_a_sound_application_sound(holdfast, bargain, market):
+def test_check_accepts_a_valid_application(holdfast, bargain, market):
     ran = holdfast("check", bargain, "--trace", market, "--rows", 200, "--epochs", 3)
     assert ran.code == 0
     assert ran.out == (
@@ -140,20 +140,20 @@ def test_check_finds_a_sound_application_sound(holdfast, bargain, market):
     )
 
 
-def test_check_says_how_many_tuples_it_really_had(holdfast, bargain, tmp_path):
+def test_check_prints_the_size_of_its_sample(holdfast, bargain, tmp_path):
     from holdfast.trace import write_market
 
     write_market(tmp_path / "tiny.parquet", events=20, seed=1)
     assert "on 20 tuples cut into 2 epochs" in holdfast("check", bargain, "--trace", tmp_path / "tiny.parquet", "--epochs", 2).out
 
 
-def test_check_without_a_trace_looks_at_the_definitions(holdfast, bargain):
+def test_check_without_a_trace_checks_the_definitions(holdfast, bargain):
     ran = holdfast("check", bargain, "--json")
     assert ran.code == 0
     assert json.loads(ran.out) == {"application": "bargain-discovery", "holds": True, "problems": [], "sampled": False}
 
 
-def test_check_tells_everything_wrong_at_once(holdfast, written, market):
+def test_check_reports_all_errors_at_once(holdfast, written, market):
     ran = holdfast("check", written(BROKEN), "--trace", market, "--rows", 120, "--epochs", 4)
     assert ran.code == 2
     assert ran.out == ""
@@ -165,7 +165,7 @@ def test_check_tells_everything_wrong_at_once(holdfast, written, market):
     assert "it looks further back than last_rows(1, by=ticker) keeps: last_rows(" in ran.err
 
 
-def test_check_tells_of_the_trace_and_of_the_definitions_together_as_json(holdfast, written, tmp_path):
+def test_check_reports_errors_of_trace_and_definitions_as_json(holdfast, written, tmp_path):
     ran = holdfast("check", written(BROKEN), "--trace", tmp_path / "gone.parquet", "--json")
     document = json.loads(ran.out)
     assert ran.code == 2
@@ -173,27 +173,27 @@ def test_check_tells_of_the_trace_and_of_the_definitions_together_as_json(holdfa
     assert [error.split("'")[0] for error in document["problems"]] == ["the score ", "trace "]
 
 
-def test_check_blames_an_operator_that_fails_on_real_rows(holdfast, written, market):
+def test_check_names_an_operator_that_fails_on_rows(holdfast, written, market):
     ran = holdfast("check", written(RAISING), "--trace", market)
     assert ran.code == 2
     assert "failed in operator 'risky' (application.py:12): ZeroDivisionError" in ran.err
 
 
-def test_what_init_writes_is_sound_and_puts_something_out(holdfast, tmp_path):
-    made = tmp_path / "hot-sensors"
-    assert holdfast("init", made).code == 0
-    checked = holdfast("check", made / "app.py", "--trace", made / "readings.csv", "--rows", 100, "--epochs", 2)
+def test_application_of_init_is_valid_and_has_output(holdfast, tmp_path):
+    folder = tmp_path / "hot-sensors"
+    assert holdfast("init", folder).code == 0
+    checked = holdfast("check", folder / "app.py", "--trace", folder / "readings.csv", "--rows", 100, "--epochs", 2)
     assert checked.code == 0
     assert checked.out == (
         "hot-sensors: 3 operators, 1 of them stateful: compared\n"
         "  the first law holds for every operator on 100 tuples cut into 2 epochs\n"
     )
-    replayed = json.loads(holdfast("replay", made / "app.py", "--trace", made / "readings.csv", "--json").out)
+    replayed = json.loads(holdfast("replay", folder / "app.py", "--trace", folder / "readings.csv", "--json").out)
     assert replayed["rows"]["warnings"] > 0
     assert replayed["scores"]["sum(above) of warnings"] > 0
 
 
-def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, market, tmp_path, monkeypatch):
+def test_profile_writes_a_valid_descriptor(holdfast, bargain, market, tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("holdfast.profile.measurement"), "REPEATS", 1)
     out = tmp_path / "bargain.yaml"
     ran = holdfast("profile", bargain, "--trace", market, "--out", out, "--json")
