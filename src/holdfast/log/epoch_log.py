@@ -159,7 +159,7 @@ class EpochLog:
         return OfferResult(None)
 
     def _require_trimmed(self, record: Record) -> None:
-        """Raise LogError unless the record that was in the offer's way has been trimmed."""
+        """Raise LogError unless the record that prevented the offer has been trimmed."""
         if not self.is_trimmed(record):
             name = f"epoch {record.epoch} of '{record.stream}' task {record.task}"
             raise LogError(f"the log at '{self._store.root}' reports that {name} exists, but does not return it")

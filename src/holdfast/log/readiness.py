@@ -1,4 +1,4 @@
-"""Marks in a log that say who is ready for a trace to start: the tasks that read it, and the prediction agents that watch them."""
+"""Notes in the log who is ready for a trace to start: PEs and sinks, and the prediction agents that watch them."""
 
 from collections.abc import Iterable
 from urllib.parse import quote

@@ -1,4 +1,4 @@
-"""Reading the streams of other jobs: with their timeline, from the oldest epoch that all of their logs still have."""
+"""Read the streams of other jobs. The reading job takes over their timeline, from the oldest epoch that all of their logs have."""
 
 import json
 from collections.abc import Mapping, Sequence

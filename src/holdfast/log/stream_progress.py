@@ -12,8 +12,8 @@ from holdfast.log.timeline import Timeline
 class StreamProgress:
     """The last committed epochs of a job's streams. `others` are the logs of the jobs that it reads, by name.
 
-    A look-up starts at the last known epoch, or at the trimmed epochs if those are further, because the caller may have paused for
-    long enough that the log was trimmed past it.
+    A look-up starts at the last known epoch. If the log was trimmed past that epoch since the previous look-up, it starts at the
+    last trimmed epoch.
     """
 
     log: EpochLog
@@ -47,7 +47,7 @@ class StreamProgress:
     def has_work(self, task: Task, *, live: int, clean: int, now_s: float) -> bool:
         """Return whether a task with positions at these epochs can advance: one of its next epochs has all inputs.
 
-        A source can advance if its next epoch is over. The result is False if an input is in a log that is unknown here.
+        A source can advance if its next epoch has ended. The result is False if an input is in a log that is not in `others`.
         """
         if not task.reads:
             return (self.timeline.last is None or live < self.timeline.last) and self.timeline.closes_s(live + 1) <= now_s

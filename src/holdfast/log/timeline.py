@@ -1,4 +1,4 @@
-"""When the epochs of a job begin and end. The first source to start decides it, and everyone else reads it."""
+"""When the epochs of a job begin and end. The first source that starts writes the timeline; all others read it."""
 
 import json
 from dataclasses import asdict, dataclass

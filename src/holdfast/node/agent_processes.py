@@ -15,8 +15,8 @@ from holdfast.protocol.messages import AgentStatus, AssignedAgent, Assignment
 FOLDER = "agents"
 GRACE_S = 5.0
 HUNG_S = 30.0
-"""An agent that is silent for this long is killed and started again: an installed predictor may never return. Its first beat may
-take as long as that of a PE host."""
+"""An agent that is silent for this long is killed and started again, because an installed predictor may never return.
+Its first beat may take as long as that of a PE host."""
 
 
 class AgentProcesses:

@@ -196,7 +196,7 @@ class NodeController:
                     last_contact_s = self._now()
             except LinkError as error:
                 if isinstance(error, CallRefused) and not (self._term or self.assignment.term):
-                    raise  # never accepted so far: whoever started the node gave it a wrong address or token
+                    raise  # the node was never accepted so far: its address or token is probably wrong
                 self._log_link_error(error)
                 outage_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, CallRefused) else self._now() - last_contact_s
                 pause_s = min(max(RETRY_S, RETRY_SHARE * outage_s), RETRY_MAX_S)
@@ -275,7 +275,7 @@ class NodeController:
 
     async def _send_beats(self) -> None:
         every_s = self._beat_every_s
-        if not len(self.reports):  # the registration has just told the orchestrator everything
+        if not len(self.reports):  # the registration has just reported everything
             await self._pause(every_s * self._rng.random())
         while True:
             self._new_reports.clear()

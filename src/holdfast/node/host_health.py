@@ -14,7 +14,7 @@ STALL_S = 10.0
 FIRST_BEAT_S = 600.0
 """How long a started process may take until its first beat: it may load its code on a busy machine, or from a slow disk."""
 AWAKE_S = 1.0
-"""If observations are further apart, the observer itself was held up. The rest of the gap does not count as silence."""
+"""If two observations are further apart than this, the observer itself was delayed. The rest of the gap is not silence."""
 
 
 class HostHealth:
@@ -52,7 +52,7 @@ class HostHealth:
         return self.wait_s > 0
 
     def silent_s(self, now_s: float) -> float:
-        """Return the seconds since the last beat or start, without those in which the observer was held up."""
+        """Return the seconds since the last beat or start, without those in which the observer itself was delayed."""
         return min(now_s, self._observed_at_s + AWAKE_S) - self._beat_seen_at_s if self._running else 0.0
 
     def is_hung(self, now_s: float, *, after_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""A light PE host: its replicas only beat and count. It replaces Spark in tests, and where thousands of replicas are needed.
+"""A light PE host: its replicas only send beats and count. It replaces Spark in tests, and where thousands of replicas are needed.
 
     python -m holdfast.node.light_host --work DIR --node NAME
 
@@ -215,7 +215,7 @@ class LightHost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A light PE host: its replicas only beat and count.")
+    parser = argparse.ArgumentParser(description="A light PE host: its replicas only send beats and count.")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--master", help="ignored; accepted because all host kinds have the same options")

@@ -24,7 +24,7 @@ class PredictorSettings:
     `most_keys`, `forget_after`: how many keys are remembered, and for how many epochs after their last row.
     `slow_s`, `penalty`: an algorithm that takes more than `slow_s` for a training round, raises or returns NaN is excluded for
     `penalty` epochs. Each further fault doubles the exclusion, until the algorithm has had no fault for ten times `penalty`. An
-    algorithm that has not returned after ten times `slow_s` is excluded for ever.
+    algorithm that has not returned after ten times `slow_s` is excluded forever.
     `from_input`: whether predictions may use the input of the late epoch.
     """
 

@@ -71,7 +71,7 @@ def _one_process_at_a_time() -> Iterator[None]:
         yield
         return
     try:
-        if os.fstat(lock).st_uid == os.getuid():  # another user may hold the lock of their own file for ever
+        if os.fstat(lock).st_uid == os.getuid():  # another user may hold the lock of their own file forever
             _acquire(lock, until_s=time.monotonic() + LOCK_LIMIT_S)
         yield
         with contextlib.suppress(OSError):

@@ -250,7 +250,7 @@ def count_replicas(replicas: int) -> str:
 
 
 def find_client(where: str | None, token: Path | None = None, *, certificate: Path | None = None) -> Client:
-    """Return a client of the orchestrator at a URL or with a --work folder; by default as the environment says.
+    """Return a client of the orchestrator at a URL or with a --work folder; by default the one that the environment names.
 
     The token comes from the given file, from the work folder, or from the environment.
     """

@@ -34,7 +34,7 @@ class HttpClient(Protocol):
     async def call(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
     ) -> HttpResponse:
-        """Send a request and return the response, whatever its status. Raises NoResponse."""
+        """Send a request and return the response, with any status. Raises NoResponse."""
 
     async def close(self) -> None:
         """Close all connections."""

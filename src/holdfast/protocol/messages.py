@@ -18,7 +18,8 @@ SLOTS = "replicas"
 """The label that limits the replicas of a node. Without it, the limit follows from the cores."""
 
 NODE_HEADER = "x-holdfast-node"
-"""The header with the node's name. The path of a registration lacks it, and too many calls are refused before the body is read."""
+"""The header with the node's name. A node that calls too often is refused before the body is read, and the path of a registration
+does not contain the name."""
 
 State = Literal["starting", "running", "idle", "finished", "failed"]
 """The state of a replica, as its PE host reports it."""
@@ -43,7 +44,7 @@ Reason = Annotated[str, AfterValidator(_printable)]
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 T = TypeVar("T")
 Many = Annotated[tuple[T, ...], FailFast()]
-"""A list of which only the first error is reported: all errors in a list of millions would take gigabytes."""
+"""A tuple that reports only its first error: all errors of a tuple of millions would take gigabytes."""
 
 
 class Message(Part):
@@ -205,7 +206,7 @@ class Registration(Part):
 
 
 class RegistrationAnswer(Part):
-    """The answer to a registration: the orchestrator's term, the seconds between beats, and the last report it has."""
+    """The answer to a registration: the orchestrator's term, the seconds between beats, and the last accepted report."""
 
     term: int
     generation: int
@@ -216,8 +217,8 @@ class RegistrationAnswer(Part):
 class Beat(Message):
     """A node's periodic message, with the reports not yet acknowledged and the status of its PE host.
 
-    `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains; else 0. `unhosted`: while
-    no PE host runs anything, the generation of the node's assignment; replicas that are not in it do not run there.
+    `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains; else 0. `unhosted`: the
+    generation of the node's assignment, while no PE host runs anything; replicas that are not in that generation do not run there.
     """
 
     term: Whole
@@ -230,7 +231,7 @@ class Beat(Message):
 
 
 class BeatAnswer(Part):
-    """The answer to a beat: the last report taken, and the newest generation of the node's assignment."""
+    """The answer to a beat: the last report that was accepted, and the newest generation of the node's assignment."""
 
     term: int
     acknowledged: int

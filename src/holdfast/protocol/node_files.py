@@ -4,8 +4,8 @@ Either process can be killed and finds the other again. The files are:
 
 - `assignment.json`: an Assignment, written by the controller;
 - `host.json`: a HostStatus, written by the PE host;
-- `fail.json`: a FailureRequest, written by whoever injects a fault and removed by a light PE host; PE hosts on Spark take fault
-  orders from the folder `faults`;
+- `fail.json`: a FailureRequest, written by the process that injects a fault, and removed by a light PE host. PE hosts on Spark
+  take fault orders from the folder `faults`;
 - `host.pid` and `host.log`: the PE host's process number and output;
 - `host.lock` and `node.lock`: locked by the PE host and the controller while they live. `node.lock` contains the controller's
   process number.

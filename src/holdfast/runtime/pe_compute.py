@@ -30,7 +30,7 @@ class PeCompute:
     def warm(self, schemas: Schemas) -> None:
         """Process empty input several times, so that the JVM has loaded and compiled its code before the first epoch.
 
-        Planning takes most of an epoch's time, and is several times faster afterwards.
+        Planning takes most of an epoch's time, and becomes several times faster by this.
         """
         empty = {stream: arrow_schema(schemas[stream]).empty_table() for stream in self._pe.reads}
         for _ in range(WARM_UP_RUNS):
@@ -51,7 +51,7 @@ class PeCompute:
 
 
 def taint_duration_epochs(graph: Graph, part: Iterable[str]) -> int | None:
-    """Return for how many epochs incomplete input affects the kept rows of a part of the graph; None: possibly for ever."""
+    """Return for how many epochs incomplete input affects the kept rows of a part of the graph; None: possibly forever."""
     operators = [graph.operator(name) for name in part]
     if any(o.state is not None or any(not isinstance(rule, LastEpochs) for rule in o.keep.values()) for o in operators):
         return None

@@ -33,7 +33,7 @@ from holdfast.runtime.warm_up import rehearse
 
 TICK_S = 0.05
 STANDBY_S = 5.0
-"""A host that has no replicas this long after its start is a standby, and rehearses."""
+"""A PE host that has no replicas this long after its start is a standby: it rehearses, so that its JVM is warm."""
 BEAT_S = 0.25
 USAGE_BEATS = 8
 ORDER_VALID_S = 5.0
@@ -107,7 +107,7 @@ class PeHost:
         self._spark.stop()
 
     def _rehearse_if_standby(self) -> None:
-        """Rehearse, unless there are replicas: their work warms up the JVM just as well."""
+        """Run a small application if the PE host has no replicas. The work of replicas would warm up the JVM just as well."""
         assert self._spark is not None
         if self.stopping.wait(STANDBY_S) or self._assignment.replicas:
             return
@@ -231,7 +231,7 @@ class PeHost:
                 self._error = str(error)
                 self._write_status()
                 print(error, file=sys.stderr, flush=True)
-                os._exit(1)  # the other threads may wait for Spark for ever
+                os._exit(1)  # the other threads may wait for Spark forever
             status = self._write_status()
             if beat % USAGE_BEATS == 0:
                 usage = {"cpu_s": round(status.cpu_s, 2), "memory_bytes": status.memory_bytes}

@@ -71,10 +71,10 @@ class Replica:
         """Prepare for work after the replica was idle."""
 
     def close(self) -> None:
-        """Release what must not outlive the replica's loop."""
+        """Stop or close everything that must end with the replica's loop."""
 
     def _start_from_checkpoint(self, *, first_after: int = 0) -> None:
-        """Move to the newest checkpoint, or to the start of the job; `first_after` is then the position's `after`."""
+        """Move to the newest checkpoint, or without one to the start of the job, with `first_after` as the position's `after`."""
         saved = self._checkpoints.latest(self.task.name)
         self.clean_position = self.live_position = saved or Position(self._timeline.first - 1, after=first_after)
         self._saved_epoch = self.clean_position.epoch

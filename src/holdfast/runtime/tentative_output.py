@@ -21,7 +21,7 @@ def qualities_without_correction(
     """Return the quality of each epoch's output, and the last epoch whose incomplete input still affects the kept rows.
 
     `epochs` are the input records of the epochs from `first_epoch` on, and `tainted` is that last epoch before them. Incomplete
-    input makes the output tentative for its own epoch and the next `taint_epochs` epochs; None: for ever.
+    input makes the output tentative for its own epoch and the next `taint_epochs` epochs; None: forever.
     """
     qualities: list[Quality] = []
     for epoch, records in enumerate(epochs, first_epoch):

@@ -101,7 +101,7 @@ def _result_or_error(method: str, call: Callable[[], Floats], *, caught: type[Ba
 def _run_in_thread(call: Callable[[], None], *, name: str, limit_s: float) -> float:
     """Call in a new thread and return how long the caller waited.
 
-    A thread that runs after `limit_s` gets an exception, because it would take CPU from the PEs for ever. A thread that is blocked
+    A thread that runs after `limit_s` gets an exception, because it would take CPU from the PEs forever. A thread that is blocked
     gets it when it runs again.
     """
 

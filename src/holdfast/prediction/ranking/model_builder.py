@@ -26,7 +26,7 @@ class PredictorState:
     """A predictor in use: its model, its costs, and until when and why it is excluded.
 
     `next_cost` is the cost of predicting the next epoch, `later_cost` that of predicting several. `excluded_until` counts observed
-    epochs. A predictor that hung is excluded for ever, because each further call might leave another thread behind.
+    epochs. A predictor that hung is excluded forever, because each further call might leave another thread behind.
     """
 
     predictor: Predictor
@@ -65,7 +65,7 @@ class PredictorState:
         return self.excluded_until >= FOR_EVER
 
     def excluded(self, reason: str, *, now: int, penalty: int, hung: bool = False) -> PredictorState:
-        """Return it excluded for `penalty` epochs, doubled with every earlier fault; for ever if it hung."""
+        """Return it excluded for `penalty` epochs, doubled with every earlier fault; forever if it hung."""
         until = FOR_EVER if hung else now + penalty * 2 ** min(self.faults, 10)
         return replace(self, faults=self.faults + 1, excluded_until=until, reason=reason)
 

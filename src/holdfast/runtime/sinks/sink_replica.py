@@ -1,4 +1,4 @@
-"""A replica of a sink: it writes each epoch as it was in time, and once more when the epoch is corrected."""
+"""A replica of a sink: it writes each epoch when its first records are there, and once more when the epoch is corrected."""
 
 import time
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class SinkReplica(Replica):
             return self._skip_to_newer_checkpoint()
 
     def save(self) -> None:
-        """Save a checkpoint and remove the claims that it replaces."""
+        """Save a checkpoint, and remove the claims on epochs up to it."""
         before = self._saved_epoch
         super().save()
         if self._claims is not None and self._saved_epoch > before:

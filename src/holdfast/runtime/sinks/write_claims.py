@@ -49,11 +49,11 @@ class WriteClaims:
         return self._out.create(f"{name}.written", b"")
 
     def release(self, epoch: int, kind: str) -> None:
-        """Give back a claim, so that any replica can try again at once."""
+        """Withdraw a claim, so that any replica can try again at once."""
         self._out.remove([f"{self._name(epoch, kind)}.begun"])
 
     def remove_until(self, epoch: int) -> None:
-        """Remove the claims up to an epoch of which the sink has a checkpoint."""
+        """Remove the claims up to an epoch, at which the sink has a checkpoint."""
         names = [name for name in self._out.names(self._prefix) if name.endswith((".begun", ".written"))]
         self._out.remove([name for name in names if int(name.rsplit("/", 1)[1].split(".", 1)[0]) <= epoch])
 

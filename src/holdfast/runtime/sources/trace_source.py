@@ -30,7 +30,10 @@ def trace_spans(sources: Mapping[str, DataFrame], epoch_s: float) -> Sequence[Sp
 
 
 def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float) -> Timeline:
-    """Return the job's timeline, from the first to the last epoch of the trace. The trace starts now, unless it has started."""
+    """Return the job's timeline, from the first to the last epoch of the trace.
+
+    The trace starts now, unless another source has already started it.
+    """
     return agree_on_timeline(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
 
 
@@ -87,7 +90,7 @@ class TraceReadAhead:
 
 class TraceSource(Replica):
     """A replica of a source that replays a trace. It loses nothing: after a restart it continues after its last exact record, and
-    commits final records for epochs that were absent meanwhile."""
+    commits final records for the epochs that were committed as absent."""
 
     def __init__(
         self,
