@@ -48,7 +48,8 @@ class App:
         """Declare a source and return it. Operators and sinks take it as an input.
 
         `reader` is a function from a SparkSession to a streaming DataFrame (`spark.readStream...`) with the columns of the
-        schema. It may leave out `seq` and `time`; holdfast then adds them in the order and with the time of arrival.
+        schema, without `seq`: holdfast numbers the rows in the order of arrival. It may leave out `time`; holdfast then adds the
+        time of arrival.
         """
         source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, origin=_caller())
         self._nodes.append(source)

@@ -45,6 +45,11 @@ def start_query(
         raise HoldfastError(f"{describe_reader(source)} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         raise HoldfastError(f"{describe_reader(source)} must return a streaming DataFrame (spark.readStream...)")
+    if "seq" in frame.columns:
+        raise HoldfastError(
+            f"{describe_reader(source)} returns a column 'seq', but holdfast numbers the rows itself, on arrival: numbers that do "
+            "not ascend over all sources and their tasks would lose rows; rename the column, here and in the operators that use it"
+        )
     fields = {field.name: field.dataType for field in source_schema(source)}
     missing = sorted(set(fields) - set(frame.columns) - {"seq", "time"})
     if missing:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.app import Source
 from holdfast.engine.operator_call import first_line
@@ -131,15 +130,11 @@ class ReaderSource(Replica):
         columns = {name: rows[name] for name in rows.column_names}
         number, source_tasks = self._source_task
         base = ((epoch - self._timeline.first) * source_tasks + number) << 32
-        columns.setdefault("seq", pa.array(range(base + 1, base + 1 + rows.num_rows), pa.int64()))
+        # Operators recognise new rows by their seq, so it must ascend by arrival. A batch of an older version may have its own.
+        columns["seq"] = pa.array(range(base + 1, base + 1 + rows.num_rows), pa.int64())
         columns.setdefault("time", pa.array([int(self._timeline.closes_s(epoch) * 1e6)] * rows.num_rows, pa.timestamp("us", "UTC")))
         columns["epoch"] = pa.array([epoch] * rows.num_rows, pa.int64())
-        table = pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
-        if pc.any(pc.is_null(table["seq"])).as_py():
-            raise HoldfastError(
-                f"{describe_reader(self._source)} returns rows without a seq; leave out the column to have rows numbered on arrival"
-            )
-        return table.sort_by("seq")
+        return pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
 
 
 def _last_batch(record: Record | None) -> int | None:

@@ -156,11 +156,16 @@ def test_absent_epoch_is_corrected_as_empty(stage):
     assert log.final("clicks", 0, epoch=first).rows == 0
 
 
+def numbered_reader(spark):
+    return spark.readStream.format("rate").load().selectExpr("value as seq", "'a' as page", "1L as bytes")
+
+
 @pytest.mark.parametrize(
     ("reader", "message"),
     [
         (lambda spark: spark.range(3), "must return a streaming DataFrame"),
         (lambda spark: spark.readStream.format("rate").load(), "returns no column 'bytes'; its columns are: timestamp, value"),
+        (numbered_reader, "returns a column 'seq', but holdfast numbers the rows itself, on arrival: .*; rename the column"),
         (lambda spark: 1 / 0, "raised ZeroDivisionError: division by zero"),
         (lambda spark: sys.exit(3), "raised SystemExit: 3"),
     ],

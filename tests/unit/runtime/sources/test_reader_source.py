@@ -92,6 +92,21 @@ def test_older_incarnation_takes_no_batch_from_a_newer_one():
     assert [about for kind, about in stage.events if kind == "divergence"] == []
 
 
+def test_seqs_ascend_by_arrival_although_a_staged_batch_has_its_own():
+    stage = Stage()
+    source = stage.start("one")
+    committed = []
+    for number, seqs in enumerate([[30, 5], [20, 6], [7, 31]]):
+        stage.batches.put(number, pa.table({"seq": pa.array(seqs, pa.int64()), "page": [f"{number}a", f"{number}b"]}))
+        stage.over += 1
+        assert source.step()
+        record = stage.log.final("clicks", 0, epoch=FIRST + number)
+        committed += [row for file in record.files for row in read_rows(stage.store, file).to_pylist()]
+    assert [row["page"] for row in committed] == ["0a", "0b", "1a", "1b", "2a", "2b"]
+    seqs = [row["seq"] for row in committed]
+    assert seqs == sorted(set(seqs))
+
+
 def test_batch_that_another_incarnation_missed_is_in_a_later_epoch():
     stage = Stage()
     old, new = stage.start("old"), stage.start("new")
