@@ -5,7 +5,6 @@ replicas on and off.
 """
 
 import json
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -29,16 +28,18 @@ ADAPTED = "adapted"
 
 @dataclass
 class TaskRates:
-    """Measures each task's output rate, in tuples per second of the wall clock, from the records of its newest epochs.
+    """Measures each task's output rate, in tuples per second of the wall clock, from the final records of its newest epochs.
 
-    `others` are the logs of other jobs that feed sources of this one, by job name.
+    An epoch without a final record is left out until it is corrected, because its missing rows are due to a failure. `others` are
+    the logs of other jobs that feed sources of this one, by job name.
     """
 
     log: EpochLog
     timeline: Timeline
     tasks: Sequence[Task]
     others: Mapping[str, EpochLog] = field(default_factory=dict)
-    _rows: dict[tuple[str, int], deque[int]] = field(default_factory=dict)
+    _rows: dict[tuple[str, int], dict[int, int]] = field(default_factory=dict)
+    _uncorrected: dict[tuple[str, int], set[int]] = field(default_factory=dict)
     _last_read: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -48,22 +49,36 @@ class TaskRates:
         """Read the epochs that were committed since the last call."""
         for key, (progress, stream) in self._streams.items():
             last = progress.last_epoch(stream, key[1])
-            rows = self._rows.setdefault(key, deque(maxlen=WINDOW))
-            for epoch in range(max(self._last_read.get(key, 0), last - WINDOW) + 1, last + 1):
-                record = progress.log.newest(stream, key[1], epoch=epoch)
-                if record is not None:
-                    rows.append(record.rows)
+            self._read(key, range(max(self._last_read.get(key, 0), last - WINDOW) + 1, last + 1))
             self._last_read[key] = last
+
+    def _read(self, key: tuple[str, int], epochs: Iterable[int]) -> None:
+        """Read the final records of these epochs, and remember which epochs have none yet."""
+        progress, stream = self._streams[key]
+        rows, uncorrected = self._rows.setdefault(key, {}), self._uncorrected.setdefault(key, set())
+        for epoch in epochs:
+            record = progress.log.final(stream, key[1], epoch=epoch)
+            if record is None:
+                uncorrected.add(epoch)
+            else:
+                uncorrected.discard(epoch)
+                rows[epoch] = record.rows
+        for epoch in sorted(rows)[:-WINDOW]:
+            del rows[epoch]
 
     def measured(self, topology: Topology) -> Topology | None:
         """Return the topology with the measured rates in place of its own; None before there are any."""
+        for key, uncorrected in self._uncorrected.items():
+            recent = {epoch for epoch in uncorrected if epoch > self._last_read[key] - WINDOW}
+            uncorrected.intersection_update(recent)
+            self._read(key, recent)
         if not all(self._rows.values()):
             return None
         seconds = self.timeline.epoch_s / self.timeline.speed
         operators = dict(topology.operators)
         for name, operator in operators.items():
             tasks = [self._rows.get((name, number)) for number in range(operator.parallelism)]
-            rates = tuple(fmean(rows) / seconds for rows in tasks if rows)
+            rates = tuple(fmean(rows.values()) / seconds for rows in tasks if rows)
             if len(rates) == operator.parallelism:
                 operators[name] = operator.model_copy(update={"rates": rates, "rate": None, "selectivity": None})
         return Topology(topology=topology.topology, operators=operators)

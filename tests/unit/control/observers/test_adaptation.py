@@ -68,6 +68,20 @@ def test_rates_are_averaged_over_the_newest_epochs(store):
     assert measured.operators["west_sum"].rates == (20.0,)
 
 
+def test_failures_do_not_lower_the_measured_rates(store):
+    rates = TaskRates(EpochLog(store), TIMELINE, TASKS)
+    commit(store, 1, east=50, west=50)
+    for epoch in (2, 3):
+        for stream in ("east", "east_sum"):
+            EpochLog(store).offer(Record(stream, 0, epoch, Quality.ABSENT, (), 0, None, None, "absent", "p"))
+        commit(store, epoch, west=50)
+    rates.update()
+    assert rates.measured(TOPOLOGY).operators["east"].rates == (100.0,)
+    commit(store, 2, east=80)
+    rates.update()
+    assert rates.measured(TOPOLOGY).operators["east"].rates == (130.0,)
+
+
 def test_planned_tasks_have_two_active_replicas(store):
     one = adaptor(store)
     everything = replicas(active=[task.name for task in TASKS])
