@@ -32,6 +32,14 @@ class StreamProgress:
         """Return the last epoch that a task has committed of all its streams."""
         return min(self.last_epoch(stream, task.task) for stream in task.makes)
 
+    def last_input_epochs(self, task: Task) -> list[int]:
+        """Return the last epoch of each input of a task, also of those in other jobs' logs."""
+        return [
+            (self if log is self.log else StreamProgress(log, self.timeline)).last_epoch(stream, number)
+            for log, stream, number in self._inputs(task)
+            if log is not None
+        ]
+
     def inputs_ready_s(self, task: Task, epoch: int) -> float | None:
         """Return when the last input of a task's epoch was committed; None while an input is missing."""
         if not task.reads:

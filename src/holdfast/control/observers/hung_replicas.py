@@ -1,6 +1,6 @@
 """Find hung replicas: those that have work and make no progress."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.control.observers.job_observers import FailReplica, ReplicaView
@@ -43,18 +43,21 @@ class HungReplicas:
     A replica catches up in one Spark job, during which it reports no progress. So it gets the duration of its backlog in addition
     to the policy's limit. If it is hung again before it gets further, its limit doubles each time, so that work which merely takes
     longer than expected can finish.
+
+    `others` are the logs of the jobs that it reads, by name.
     """
 
     policy: Policy
     tasks: Sequence[Task]
     log: EpochLog
     timeline: Timeline
+    others: Mapping[str, EpochLog] = field(default_factory=dict)
     _stalls: dict[str, _Stall] = field(default_factory=dict)
     _earlier: dict[str, tuple[int, int]] = field(default_factory=dict)
     _checked_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._progress = StreamProgress(self.log, self.timeline)
+        self._progress = StreamProgress(self.log, self.timeline, self.others)
         self._task_of = {task.name: task for task in self.tasks}
 
     def check(self, replicas: Sequence[ReplicaView], now_s: float) -> list[FailReplica]:
@@ -96,7 +99,7 @@ class HungReplicas:
 
     def _allowed_s(self, key: str, task: Task, position: _Position, now_s: float) -> float:
         assert self.policy.hung_after_s is not None
-        last_epochs = [self._progress.last_epoch(reading.stream, number) for reading in task.reads for number in reading.tasks]
+        last_epochs = self._progress.last_input_epochs(task)
         behind = max(0, min(last_epochs, default=self.timeline.last_closed_epoch(now_s)) - position.clean)
         furthest, times = self._earlier.get(key, (position.live, 0))
         longer = 2.0 ** min(times, 20) if position.live <= furthest else 1.0

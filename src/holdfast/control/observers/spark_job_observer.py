@@ -141,7 +141,7 @@ class SparkJobObserver:
             AbsentCommitter(view.job, tasks, store, timeline, others),
             UpstreamBackup(view.job, tasks, store, timeline, others),
             RateMonitor(StreamProgress(EpochLog(store), timeline, others), tasks),
-            HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
+            HungReplicas(view.job.policy, tasks, EpochLog(store), timeline, others),
             AbandonedTasks(view.job, tasks, StreamProgress(EpochLog(store), timeline, others)),
             ActivationController(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,

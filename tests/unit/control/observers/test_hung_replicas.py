@@ -73,6 +73,18 @@ def test_replica_without_work_is_not_hung(replica):
     assert job.watch(replica, 600) is None
 
 
+def test_hung_reader_of_another_jobs_stream_is_found():
+    theirs = EpochLog(Store(MemoryStore()))
+    for epoch in (1, 2, 3):
+        theirs.offer(Record("clicks", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))
+    job = Watched()
+    reader = Task(pe="a", reads=(Reading(stream="clicks", job="other"),), makes=("a",))
+    job.hung = HungReplicas(Policy(hung_after_s=HUNG_S), [reader], job.log, TIMELINE, {"other": theirs})
+    _, after_s = job.watch(at(1), 600)
+    assert after_s == pytest.approx(limit_s(behind=2), abs=0.5)
+    assert job.watch(at(3), 600) is None
+
+
 def test_slow_replica_with_progress_is_not_hung():
     job = Watched()
     job.commit(*range(1, 40))
