@@ -30,7 +30,7 @@ class OperatorAdvice:
     reasons: tuple[str, ...]
 
     @property
-    def said(self) -> str:
+    def action(self) -> str:
         """The verdict in words."""
         return {
             "protect": "Protect it with a replica",
@@ -44,7 +44,7 @@ class OperatorAdvice:
         return "; ".join(self.reasons)
 
     def __str__(self) -> str:
-        return f"{self.said}: {self.because}."
+        return f"{self.action}: {self.because}."
 
 
 def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:

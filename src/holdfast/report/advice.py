@@ -79,8 +79,8 @@ def advice_page(
         _cost(advice),
         f"<p>{expected}</p>",
         f'<p class="note">Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of '
-        f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the "
-        f"offsets that were tried, before them the mean. {_orders(advice, trials)}</p>",
+        f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); each is the mean over the offsets "
+        f"that were tried, followed by the least and the greatest in brackets. {_orders(advice, trials)}</p>",
         _next(advice.next_unit(), trials),
         *(paragraph(text) for text in notes),
         *(_verified(advice, verified, trials) if verified is not None else ()),
@@ -99,17 +99,17 @@ def advice_page(
             words=("plan by", "protects"),
         ),
         cards([_plot(advice)]),
-        f'<h2 id="{ALONE}">When one fails</h2>',
+        f'<h2 id="{ALONE}">When one operator fails</h2>',
         paragraph(
-            "What the failure of each operator costs under each plan, with a replica or without. What is expected of one failure "
-            "is the mean over these: each is as likely as the other.",
+            "What the failure of each operator costs under each plan, with a replica or without. The expected loss of one failure "
+            "is the mean over the operators, because each is equally likely to fail.",
             note=True,
         ),
         table(("operator", *(OBJECTIVE_NAMES[each.candidate.objective] for each in advice.plans)), _alone(advice, trials)),
-        f'<h2 id="{COST}">What replicas take</h2>',
-        f'<p class="note">CPU seconds a second of a replica of all tasks, at average rates, by running each over the trace: '
-        f'<a href="{PROFILE}"><code>{PROFILE}</code></a>. Operators of one PE have their replicas together.</p>',
-        table(("operator", "replicas", "CPU seconds a second", "of full replication"), _prices(advice)),
+        f'<h2 id="{COST}">What replicas cost</h2>',
+        f'<p class="note">CPU seconds per second of a replica of all tasks, at average rates, measured over the trace: '
+        f'<a href="{PROFILE}"><code>{PROFILE}</code></a>. The operators of a PE are replicated together.</p>',
+        table(("operator", "replicas", "CPU seconds per second", "of full replication"), _prices(advice)),
         heading("The trials"),
         *trials.parts(),
     ]
@@ -120,9 +120,9 @@ def _sections(campaign: Campaign) -> str:
     """Return an explanation of the metrics."""
     return (
         f"The output is scored section by section, each of {campaign.section:,} of the sources' numbers (seq); a section is wrong "
-        f"where it is more than {campaign.threshold:.0%} off. Impact: the squared errors of wrong sections. Recovery: how many "
-        "sections pass until the output is right again. Deviation: how far quality differs with the moment of the failure. "
-        "Correlation: of quality with the outage's length."
+        f"if it is more than {campaign.threshold:.0%} off. Impact: the squared errors of wrong sections. Recovery: how many "
+        "sections pass until the output is right again. Deviation: how much quality depends on the moment of the failure. "
+        "Correlation: between quality and the length of the outage."
     )
 
 
@@ -132,12 +132,12 @@ def _orders(advice: Advice, trials: _Trials) -> str:
         return "There was one arrival order; --repetitions tries others."
     quality, loss = advice.widest
     furthest = trials.linked(f"{quality:.2g}", loss)
-    return f"Between arrival orders, drawn by seed, quality differed by at most {furthest} at any offset."
+    return f"Quality differed by at most {furthest} between arrival orders at any offset."
 
 
 def _next(following: Next | None, trials: _Trials) -> str:
     if following is None:
-        return paragraph("Everything has a replica: there is nothing more to buy.")
+        return paragraph("Everything has a replica, so a higher budget buys nothing.")
     return (
         f"<p>The next: {escape(following.bought)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
         f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: {_link(f'{following.left:.1%}', ALONE)} "
@@ -150,7 +150,7 @@ def _cost(advice: Advice) -> str:
     cpu, share = sum(advice.prices.cpu[name] for name in protected), advice.prices.share(protected)
     return (
         f"<p>That is {_link(f'{replicas}', COST)} {'replica' if replicas == 1 else 'replicas'}, {_link(f'{cpu:.3g}', COST)} CPU "
-        f"seconds a second at average rates: {_link(f'{share:.0%}', COST)} of what replicating everything takes.</p>"
+        f"seconds per second at average rates: {_link(f'{share:.0%}', COST)} of the cost of full replication.</p>"
     )
 
 

@@ -159,7 +159,7 @@ def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[
     for rank, view in enumerate(unprotected_ranking(campaign, assessment), start=1):
         advice, others = advise(assessment, view), sharing(view, choices)
         same = f" The same goes for {', '.join(others)}, which behave{'s' if len(others) == 1 else ''} alike." if others else ""
-        rows.append((str(rank), view.case, f"{advice.said}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
+        rows.append((str(rank), view.case, f"{advice.action}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
     return rows
 
 

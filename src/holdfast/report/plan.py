@@ -60,7 +60,7 @@ def _promise(plan: PlanDocument) -> str:
     quality = f"{OBJECTIVES[plan.objective]} {plan.quality or 0.0:.3f} is left when all other tasks fail"
     if plan.proven:
         return f"{quality[0].upper()}{quality[1:]}; no plan of this budget is better."
-    bound = "no bound is since" if plan.bound is None or plan.bound >= 1 else f"no plan of this budget exceeds {plan.bound:.3f}"
+    bound = "no bound is known" if plan.bound is None or plan.bound >= 1 else f"no plan of this budget exceeds {plan.bound:.3f}"
     return f"{quality[0].upper()}{quality[1:]}; {bound}."
 
 
@@ -119,9 +119,9 @@ def _curve(plan: PlanDocument, curve: BudgetCurve, others: Sequence[PlanDocument
 
 
 def _reasons(plan: PlanDocument, curve: BudgetCurve) -> list[str]:
-    """Return the table of replicas: by the budget from which they are chosen if since, otherwise by the cost of their loss."""
+    """Return the table of replicas, ordered by the budget from which they are chosen, or by the cost of their loss."""
     if not plan.replicated:
-        return [paragraph("No replica is worth its price within this budget, or there is none.")]
+        return [paragraph("This plan has no replica.")]
     since = curve.since if {*plan.tasks} <= curve.since.keys() else {}
 
     def order(replica: PlannedReplica) -> tuple[float, float, str]:

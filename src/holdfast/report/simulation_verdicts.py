@@ -18,7 +18,7 @@ def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tupl
     imbalance = float(outcome.imbalance.max())
     ic = outcome.internal_completeness
     faults = [HistoryEvent(event.at_s, "simulation", event.kind, event.about) for event in outcome.injected_faults()]
-    struck = every_fault_injected(faults, scheduled=len(outcome.faults))
+    injected = every_fault_injected(faults, scheduled=len(outcome.faults))
     return [
         ("the books balance", imbalance < 1e-6, f"tuples in differ from tuples out, dropped and queued by {imbalance:.1e} at most"),
         ("nothing was lost", *_lost(outcome)),
@@ -32,7 +32,7 @@ def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tupl
             None if not crashed else crashed == working,
             f"{len(working)} of {len(crashed)} PEs that lost a replica have one that works at the end",
         ),
-        *([(struck.name, struck.holds, struck.reason)] if outcome.faults else []),
+        *([(injected.name, injected.holds, injected.reason)] if outcome.faults else []),
     ]
 
 
@@ -43,4 +43,4 @@ def _lost(outcome: SimulationOutcome) -> tuple[bool | None, str]:
     ic = outcome.internal_completeness
     if outcome.missed >= 0.5 or ic > 1 - 1e-6:
         return outcome.missed < 0.5, text
-    return None if waiting >= 0.5 else False, f"{text}; {ic:.2%} of what PEs were to process was processed"
+    return None if waiting >= 0.5 else False, f"{text}; PEs processed {ic:.2%} of the tuples that they should"

@@ -86,9 +86,7 @@ def text():
 
 def test_page_states_protection_cost_and_remaining_loss(text):
     assert "<p>Protect count. It is the plan by what was measured: of the" in text
-    assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in visible(
-        text
-    )
+    assert "That is 1 replica, 0.3 CPU seconds per second at average rates: 75% of the cost of full replication." in visible(text)
     assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in visible(text)
     assert "<p>strategy.json is an alternative.</p>" in text
     assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in visible(text)
@@ -152,7 +150,7 @@ def test_bars_have_a_linear_axis_and_table_names(text):
 
 
 def test_spread_over_seeds_links_to_its_trials(text):
-    assert 'quality differed by at most <a href="#trials-1">0.25</a> at any offset' in text
+    assert 'Quality differed by at most <a href="#trials-1">0.25</a> between arrival orders at any offset' in text
 
 
 def test_every_link_has_one_target(text):
@@ -193,7 +191,7 @@ def test_trial_headings_name_their_outage(text):
 
 def test_column_of_means_is_named_so(text):
     assert "<th>mean impact when it fails alone</th>" in re.sub(r"<th[^>]*>", "<th>", text)
-    assert "in brackets the least and the greatest over the offsets that were tried, before them the mean." in visible(text)
+    assert "each is the mean over the offsets that were tried, followed by the least and the greatest in brackets." in visible(text)
 
 
 def test_cells_are_labelled_on_narrow_screens(text):

@@ -1,4 +1,4 @@
-"""The page of a plan: who has a replica, in which order, why, for how much, and what more would buy."""
+"""The page of a plan: which tasks have a replica and why, what it costs, and what more budget would buy."""
 
 import re
 
@@ -91,6 +91,11 @@ def test_changes_to_the_current_plan_are_shown():
 def test_page_of_a_zero_budget():
     text = page_of(planned(budget=0))
     assert "No task has a replica: the budget is 0." in text
+
+
+def test_page_says_that_no_bound_is_known():
+    text = page_of(planned().model_copy(update={"proven": False, "bound": None}))
+    assert "is left when all other tasks fail; no bound is known." in text
 
 
 def test_page_is_self_contained_and_escapes_names(text):
