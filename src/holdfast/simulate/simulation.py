@@ -116,7 +116,7 @@ def _initial_state(
     def never() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         return np.full(r, NEVER, dtype=np.int64)
 
-    def ends() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    def per_edge() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         return np.zeros((k, edges))
 
     counters = np.zeros(8, dtype=np.int64)
@@ -137,18 +137,18 @@ def _initial_state(
         cpu=np.zeros(r),
         job_epochs=np.zeros(r),
         hogs=np.zeros(len(cluster.capacity), dtype=np.int64),
-        queue=ends(),
-        replay=ends(),
-        awaited=ends(),
-        skip=ends(),
-        since_checkpoint=ends(),
-        taken=ends(),
-        worked=ends(),
-        dropped=ends(),
-        cleared=ends(),
-        replayed=ends(),
-        batch=ends(),
-        waiting=ends(),
+        queue=per_edge(),
+        replay=per_edge(),
+        awaited=per_edge(),
+        skip=per_edge(),
+        since_checkpoint=per_edge(),
+        taken=per_edge(),
+        worked=per_edge(),
+        dropped=per_edge(),
+        cleared=per_edge(),
+        replayed=per_edge(),
+        batch=per_edge(),
+        waiting=per_edge(),
         reached=np.zeros(edges),
         closed=np.zeros(edges),
         output_position=np.zeros(edges),

@@ -1,4 +1,4 @@
-"""Documents of planning: told apart, and read with everything wrong with them at once."""
+"""The kinds of planning documents: how they are recognised, and that all errors of a document are reported."""
 
 import pytest
 

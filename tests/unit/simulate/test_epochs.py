@@ -28,9 +28,9 @@ def test_late_pe_processes_missed_epochs_as_one_job():
     assert faulty.output("sink").sum() == pytest.approx(4 * 60) == pytest.approx(calm.output("sink").sum())
     (back,) = faulty.recoveries()
     assert (back.by, back.detected_s) == ("checkpoint", 23.5)
-    # One job over what came since the checkpoint: 0.3 s and a tenth of a second for each of 4 tuples of at most 19 epochs.
+    # One job replays the tuples since the checkpoint: 0.3 s, plus 0.1 s for each of the 4 tuples of at most 19 epochs.
     assert 5.0 < back.latency_s < 5.0 + 0.3 + 0.1 * 4 * 19 + 0.2
-    # Eight epochs that would have been jobs of their own were not.
+    # Eight epochs were processed within other jobs.
     saved = calm.cpu_s.sum() + 0.1 * faulty.state.replayed.sum() - faulty.cpu_s.sum()
     assert saved == pytest.approx(0.3 * 8, abs=0.7)
 

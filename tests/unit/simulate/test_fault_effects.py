@@ -74,7 +74,7 @@ def test_killed_orchestrator_restarts_in_any_case():
 def test_slow_pe_falls_behind():
     slow = ScheduledFault(at_s=0, kind="slow", what="pe", target=("pe1",), for_s=60, by_s=9.0)
     outcome = run(pipeline(replicated=False), Schedule(faults=(slow,)))
-    assert outcome.dropped > 0  # a tenth of a core does one tuple a second, and four come
+    assert outcome.dropped > 0  # a tenth of a core processes one tuple per second, and four arrive
 
 
 def test_hogged_node_falls_behind():
@@ -84,7 +84,7 @@ def test_hogged_node_falls_behind():
     tight = descriptor.model_copy(update={"nodes": {h: x.model_copy(update={"cores": 1.0}) for h, x in descriptor.nodes.items()}})
     lone = Deployment.planned(tight, Instance.of(tight), deployment.active)
     outcome = run(lone, Schedule(faults=(hog,)), scheme="checkpoint")
-    # Two PEs want 0.4 of a core each; with two processes that want all of it each gets a quarter.
+    # Two PEs need 0.4 of a core each. Two hogs use all CPU that they get, so each of the four gets a quarter.
     assert outcome.ledger.cpu[15, 0] == pytest.approx(0.5)
     assert outcome.ledger.queued[29].sum() > 10
     assert outcome.output("sink").sum() == pytest.approx(4 * 60)

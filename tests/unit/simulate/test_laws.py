@@ -26,7 +26,7 @@ SMALL = Ranges(nodes=(2, 3), pes_per_node=(2, 4))
 
 
 def deployed(seed: int, *, share_active: float = 1.0, even: bool = False) -> Deployment:
-    """Return an application drawn by seed. If `even`, all inputs of a PE have the same selectivity, so output tells input."""
+    """Return an application drawn by seed. If `even`, all inputs of a PE have the same selectivity, so output determines input."""
     rng = np.random.default_rng(seed)
     descriptor = generate(rng, ranges=SMALL)
     if even:

@@ -31,7 +31,7 @@ def test_waiting_tuples_count_once_per_pe():
     stall = Schedule(faults=(ScheduledFault(at_s=20, kind="stall", what="pe", target=("pe1",), for_s=1.0),))
     alone, twice = (run(pipeline(replicated=replicated), stall, detect_s=5.0).ledger.waited.sum() for replicated in (False, True))
     assert alone == pytest.approx(twice)
-    assert 4 * 0.5 <= alone * 0.05 < 4 * 0.7  # four tuples, half a second each and until they are done
+    assert 4 * 0.5 <= alone * 0.05 < 4 * 0.7  # four tuples, half a second each, and the time until they are processed
 
 
 def test_interval_is_a_whole_number_of_steps():

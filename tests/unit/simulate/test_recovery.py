@@ -42,7 +42,7 @@ def test_restart_takes_cpu_time_of_the_node(replicated):
         return run(pipeline(replicated=replicated), crash("node1", what="node"), **handling)
 
     free, costly = after(0.0), after(3.0)
-    assert costly.cpu_s.sum() - free.cpu_s.sum() == pytest.approx(2 * 3.0)  # one of each PE was there
+    assert costly.cpu_s.sum() - free.cpu_s.sum() == pytest.approx(2 * 3.0)  # node1 had one replica of each PE
     assert costly.output("sink").sum() == pytest.approx(free.output("sink").sum())
     for cheap, dear in zip(free.recoveries(), costly.recoveries(), strict=True):
         assert dear.latency_s - cheap.latency_s == pytest.approx(0.0 if replicated else 2 * 3.0 / 4, abs=0.1)
@@ -51,7 +51,7 @@ def test_restart_takes_cpu_time_of_the_node(replicated):
 def test_returning_lone_replica_misses_tuples_of_the_outage():
     outcome = run(pipeline(replicated=False), crash("node1", what="node", back_after_s=16), detect_s=1.0)
     missing = 60 * 4 - outcome.output("sink").sum()
-    assert missing == pytest.approx(4 * 16.5, abs=1.0)  # and half a second until it has a state
+    assert missing == pytest.approx(4 * 16.5, abs=1.0)  # including half a second of synchronisation
     assert outcome.internal_completeness == pytest.approx(1 - 16.5 / 60, abs=0.02)
 
 
@@ -87,7 +87,7 @@ def test_correlated_failure_takes_longer_than_single_one():
 def test_pe_waits_for_upstream_with_older_checkpoint():
     outcome = run(pipeline(replicated=False), crash("node1", what="node", at_s=25), scheme="checkpoint", checkpoint_s=15)
     back = {recovery.pe: recovery.recovered_s for recovery in outcome.recoveries()}
-    assert back["pe1"] > 25 + 1 + 2 + 0.9  # noticed, started again, and ten seconds of tuples on four cores
+    assert back["pe1"] > 25 + 1 + 2 + 0.9  # detection, restart, and the replay of ten seconds of tuples on four cores
     assert back["pe2"] >= back["pe1"]
 
 
@@ -107,7 +107,7 @@ def test_without_spares_replicas_return_with_their_node():
     assert waits[22:49].sum() == 0
     assert goes_on[22:24].sum() == 0
     assert goes_on[27:49].mean() > 3.99
-    # One PE that dies is started again on the node that is there.
+    # A PE that crashes is restarted, because its node still works.
     assert output(crash("pe1"))[27:49].mean() > 3.99
 
 

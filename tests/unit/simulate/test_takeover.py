@@ -25,7 +25,7 @@ def test_takeover_loses_only_tuples_before_detection():
 def test_takeover_resends_output_since_last_synchronisation(at_s, since_s):
     outcome = run(pipeline(replicated=True), crash("pe1.0", at_s=at_s), detect_s=7.0, scheme="checkpoint", sync_s=5.0, resend_s=0.1)
     (taken,) = outcome.recoveries()
-    # Four tuples a second, however long it took to notice that none came.
+    # Four tuples per second since the last synchronisation, including the detection time.
     assert taken.latency_s == pytest.approx(0.1 * 4 * since_s, abs=0.11)
 
 
@@ -35,7 +35,7 @@ def test_takeover_loses_nothing_if_outputs_are_kept():
 
 
 def test_recovery_latency_counts_from_its_own_failure():
-    faults = (*crash("pe1.1", at_s=5).faults, *crash("pe1.0", at_s=45).faults)  # the first finds an idle replica
+    faults = (*crash("pe1.1", at_s=5).faults, *crash("pe1.0", at_s=45).faults)  # the first fault hits an idle replica
     how = SimulationSettings(
         drain_s=30, control=Control(replace_dead=True), failure_handling=FailureHandling(scheme="checkpoint", detect_s=1.0)
     )

@@ -58,8 +58,8 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        node = _node(scope["path"])
-        caller = _registering(scope) if node is None else node
+        node = _calling_node(scope["path"])
+        caller = _registering_node(scope) if node is None else node
         if caller is not None and not self._allows((caller, _header(scope, b"authorization"))):
             await error_response(429, f"node '{caller[:100]}' calls too often; wait", headers={"Retry-After": "1"})(
                 scope, receive, send
@@ -79,12 +79,12 @@ class Guard:
         return bucket.take(now_s, rate=RATE, burst=BURST)
 
 
-def _node(path: str) -> str | None:
+def _calling_node(path: str) -> str | None:
     parts = path.split("/")
     return parts[3] if len(parts) == 5 and parts[1:3] == ["v1", "nodes"] and parts[4] in ("beat", "assignment") else None
 
 
-def _registering(scope: Scope) -> str | None:
+def _registering_node(scope: Scope) -> str | None:
     """Return the node name in the header of a registration. Nodes without this header are counted together."""
     if scope["path"] != "/v1/nodes" or scope["method"] != "POST":
         return None
@@ -92,5 +92,5 @@ def _registering(scope: Scope) -> str | None:
 
 
 def _header(scope: Scope, key: bytes) -> bytes:
-    """Return the value of a header, or nothing if it is missing."""
+    """Return the value of a header, or no bytes if it is missing."""
     return next((value[:200] for name, value in scope.get("headers", ()) if name == key), b"")

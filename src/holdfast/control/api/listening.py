@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 
 ADDRESS = "address"
 """The file in the work folder that contains the URL of the orchestrator."""
-FREED_S = 2.0
+PORT_WAIT_S = 2.0
 """How long to wait for a port that is in use. The port of a killed orchestrator is free once its process has ended."""
 
 
@@ -40,7 +40,7 @@ class Listening:
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:
-    """Return a listening socket. Waits up to FREED_S for a port that is in use. Raises HoldfastError if that does not help."""
+    """Return a listening socket. Waits up to PORT_WAIT_S for a port that is in use. Raises HoldfastError if that does not help."""
     ports = [listening.port] if listening.port else [*_last_port(work), 0]
     for port in ports:
         try:
@@ -52,7 +52,7 @@ def bind(work: Path, listening: Listening) -> socket.socket:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    ends_s = time.monotonic() + FREED_S
+    ends_s = time.monotonic() + PORT_WAIT_S
     while True:
         bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -69,16 +69,16 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def allow_connections() -> None:
-    """Raise the limit of open files as far as allowed. Each node holds two connections, and the usual limit is a thousand."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    """Raise the limit of open files as far as the system allows. Each node holds two connections, and the usual limit is 1000."""
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # some systems have a lower limit than they report
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
 
 
 def _advice(error: OSError) -> str:
     """Return what to do about an address that cannot be bound."""
     if error.errno == errno.EADDRINUSE:
-        return "another process has it: stop that one, or give another --port (0 for any that is free)"
+        return "another process uses it: stop that process, or give another --port (0 for any that is free)"
     if error.errno == errno.EACCES:
         return "give another --port: those below 1024 are for the system's administrator"
     return "give another --listen: an address of this machine, such as 127.0.0.1 or 0.0.0.0"

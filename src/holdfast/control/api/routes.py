@@ -22,7 +22,7 @@ from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
 from holdfast.control.api.submission_checks import job_errors, offer_errors
 from holdfast.control.jobs.state_machine import Event
-from holdfast.control.nodes.resource_manager import TURNS, TURNS_S
+from holdfast.control.nodes.resource_manager import REGISTRATION_BURST, REGISTRATIONS_PER_S
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
 from holdfast.documents.document import FieldError, Part
@@ -238,8 +238,8 @@ class Api(Plugin):
         name = request.path["name"]
         node = self.orchestrator.resources.nodes.get(name)
         if node is None:
-            known = ", ".join(sorted(self.orchestrator.resources.nodes)) or "none"
-            raise Refusal(404, f"node '{name}' does not exist; nodes are: {known}")
+            names = ", ".join(sorted(self.orchestrator.resources.nodes)) or "none"
+            raise Refusal(404, f"node '{name}' does not exist; nodes are: {names}")
         await self._write(self.orchestrator.resources.drain(node, request.body.drain))
         return ApiAnswer(node_line(self.orchestrator, node), status=202)
 
@@ -252,8 +252,10 @@ class Api(Plugin):
         offer: Registration = request.body
         if errors := list(offer_errors(offer)):
             raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(errors)}")
-        known = self.orchestrator.resources.nodes.get(offer.name)
-        if known is not None and not known.registrations.take(self.orchestrator.time.monotonic_s(), rate=TURNS_S, burst=TURNS):
+        previous = self.orchestrator.resources.nodes.get(offer.name)
+        if previous is not None and not previous.registrations.take(
+            self.orchestrator.time.monotonic_s(), rate=REGISTRATIONS_PER_S, burst=REGISTRATION_BURST
+        ):
             raise Refusal(429, f"node '{offer.name}' registers too often; wait", headers={"Retry-After": "1"})
         node = self.orchestrator.resources.register(offer)
         return ApiAnswer(
@@ -287,7 +289,7 @@ class Api(Plugin):
     async def _wait_until_durable(self, event: Event | None) -> None:
         """Wait until an event is processed and stored. A caller that gets no answer must repeat its call."""
         if event is not None and not await self.orchestrator.wait_until_processed(event, within_s=DONE_S):
-            raise Refusal(503, "this waits behind other work; ask again", headers={"Retry-After": "2"})
+            raise Refusal(503, "the call was not carried out in time and still waits; repeat it", headers={"Retry-After": "2"})
 
     async def _write(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of work that writes to the database. Raises Refusal if that takes too long; the work continues."""
@@ -299,7 +301,7 @@ class Api(Plugin):
             task.add_done_callback(lambda task: task.cancelled() or task.exception())  # the caller has already got an answer
             raise Refusal(
                 503,
-                "the database does not answer; the call is carried out when it is back: ask again",
+                "the database does not answer; the call is carried out when it answers again: repeat the call",
                 headers={"Retry-After": "2"},
             )
         return task.result()

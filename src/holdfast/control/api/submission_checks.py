@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.control.jobs.job_paths import DATA, DEFINES, AllowedPaths, path_errors, with_absolute_paths
+from holdfast.control.jobs.job_paths import DATA_PATHS, DEFINITION_FILES, AllowedPaths, path_errors, with_absolute_paths
 from holdfast.control.nodes.replicas import PlacedReplica
 from holdfast.documents.document import MAX_ERRORS, FieldError, join_names
 from holdfast.documents.job import NAME, Feed, Job
@@ -40,13 +40,13 @@ def job_errors(data: object, *, types: Collection[str], bounds: AllowedPaths) ->
         yield FieldError(("type",), f"there is no type '{type[:60]}'; types are: {', '.join(sorted(types))}")
     feed = data.get("feed")
     paths_only = Job.model_construct(
-        job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
+        job="", feed=Feed.model_construct(**_path_fields(feed if isinstance(feed, dict) else {})), **_path_fields(data)
     )
     yield from path_errors(with_absolute_paths(paths_only), bounds)
 
 
-def _places(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name in (*DEFINES, *DATA) and isinstance(value, str)}
+def _path_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in (*DEFINITION_FILES, *DATA_PATHS) and isinstance(value, str)}
 
 
 def offer_errors(offer: Registration) -> Iterator[str]:
@@ -73,14 +73,14 @@ def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Se
     existing: dict[str, set[int]] = {}
     for replica in replicas:
         existing.setdefault(replica.task_name, set()).add(replica.replica)
-    errors, known = [], join_names(existing)
-    for task, wanted in active.items():
+    errors, tasks = [], join_names(existing)
+    for task, numbers in active.items():
         if task not in existing:
-            errors.append(f"task '{task[:100]}' does not exist in job {job}; its tasks are: {known}")
-        elif not wanted:
+            errors.append(f"task '{task[:100]}' does not exist in job {job}; its tasks are: {tasks}")
+        elif not numbers:
             errors.append(f"task '{task}' would have no active replica; name at least one")
-        elif not set(wanted) <= existing[task]:
-            errors.append(f"task '{task}' has the replicas {sorted(existing[task])}, got {sorted(set(wanted))[:20]}")
+        elif not set(numbers) <= existing[task]:
+            errors.append(f"task '{task}' has the replicas {sorted(existing[task])}, got {sorted(set(numbers))[:20]}")
         if len(errors) == MAX_ERRORS:
             break
     if errors:

@@ -68,11 +68,15 @@ class FaultContext:
             raise HoldfastError(f"no replica to inject the fault into: wanted PE {self.pe or 'any'} on node {self.node or 'any'}")
         return min(fitting, key=lambda replica: replica.key)
 
+    def target_node(self) -> str:
+        """Return the node of the target. Raises HoldfastError if there is no target replica."""
+        return self.node if self.node is not None and self.pe is None else self.replica().node
+
     def host_process(self) -> psutil.Process:
         """Return the PE host of the target node. Raises HoldfastError if it does not run on this machine."""
         import psutil
 
-        name = self.node if self.node is not None and self.pe is None else self.replica().node
+        name = self.target_node()
         node = self.orchestrator.resources.nodes.get(name)
         if node is None or node.host is None:
             raise HoldfastError(f"node '{name}' has not reported the process of its PE host")
@@ -100,8 +104,7 @@ class FaultContext:
 
     def host_kind(self) -> str:
         """Return the host kind of the target node."""
-        name = self.node if self.node is not None and self.pe is None else self.replica().node
-        node = self.orchestrator.resources.nodes.get(name)
+        node = self.orchestrator.resources.nodes.get(self.target_node())
         return "" if node is None else node.offer.host_kind
 
 
@@ -151,10 +154,10 @@ async def crash_node(context: FaultContext) -> None:
     _signal(os.killpg, host.pid, signal.SIGKILL)
 
 
-def _signal(send: Callable[[int, int], None], process: int, what: signal.Signals) -> None:
+def _signal(send: Callable[[int, int], None], process: int, signal_sent: signal.Signals) -> None:
     """Send a signal. Raises HoldfastError if the process has ended or belongs to another user."""
     try:
-        send(process, what)
+        send(process, signal_sent)
     except OSError as error:
         raise HoldfastError(f"process {process} cannot be signalled: {error.strerror}") from None
 

@@ -93,11 +93,11 @@ class Faults(Plugin):
         else:
             await self._run_fault(test, context)
 
-    async def inject_now(self, asked: ApiRequest) -> ApiAnswer:
+    async def inject_now(self, request: ApiRequest) -> ApiAnswer:
         """Handle the API call: inject a fault now."""
         if not self.orchestrator.settings.faults:
             raise Refusal(403, "fault injection is off; start the orchestrator with --faults to allow it")
-        injection: Injection = asked.body
+        injection: Injection = request.body
         if injection.fault not in self.library:
             raise Refusal(422, f"there is no fault '{injection.fault}'; faults are: {', '.join(sorted(self.library))}")
         fault = self.library[injection.fault]
@@ -155,7 +155,7 @@ class Faults(Plugin):
             self._report_missed(test, context, error)
 
     def _report_missed(self, test: InjectionTest, context: FaultContext, error: HoldfastError) -> None:
-        """Emit that a test's fault was not injected, for people and for the judgement of the test."""
+        """Emit that a test's fault was not injected, for users and for the verdict on the test."""
         data = {"fault": test.fault, "test": test.name, "missed": str(error)}
         text = f"fault {test.fault} was not injected: {error}"
         self.orchestrator.events.emit("fault", text, job=context.job.id if context.job else None, data=data)
@@ -181,7 +181,7 @@ async def _discard(message: Message) -> None:
 
 
 async def _repeatable(receive: Receive) -> Any:
-    """Return a function whose results each receive the same body again."""
+    """Return a function that returns, at each call, a `receive` for the same body."""
     parts: list[Message] = []
     while True:
         message = await receive()

@@ -45,7 +45,7 @@ class Trigger(Part):
 
 class InjectionTest(Part):
     """One fault at one transition. `node` and `pe` name its target, unless that is the orchestrator; without them it is the job's
-    first by name. `settings` are those of the fault."""
+    first replica by key. `settings` are those of the fault."""
 
     state: str
     transition: str

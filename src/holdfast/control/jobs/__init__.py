@@ -1,4 +1,4 @@
-"""What a job is to the orchestrator: its state machine, its state, its parsing, its place in the dataflow graph.
+"""The jobs of the orchestrator: their state machines, their states, how they are parsed and how they are connected.
 
 Read `state_machine.py` first (the pure step function), then `machine_document.py` (the documents in `machines/`).
 `job_state.py` is a job in memory, `persistence.py` writes its transitions to the database, `parser.py` turns an application into

@@ -44,7 +44,7 @@ class Graph:
     named_by: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
-        """Map a job. Raises Unmappable with everything that it names and that does not exist."""
+        """Map a job. Raises Unmappable with every stream and PE that the job names and that does not exist."""
         errors = [*self._errors(layout, refs), *self._uncovered(layout, refs)]
         if errors:
             raise Unmappable(f"job {job}", errors)
@@ -83,11 +83,11 @@ class Graph:
     def with_shared(self, layout: Layout, refs: Mapping[str, int]) -> tuple[Layout, dict[str, int]]:
         """Return the layout with the PEs of other jobs that its input streams depend on, and these jobs, from name to number."""
         owners, shared = dict(refs), dict[tuple[int, str], Task]()
-        ahead = [(each.job, refs[each.job], each.stream) for task in layout.tasks for each in task.reads if each.job is not None]
-        while ahead:
-            name, job, stream = ahead.pop()
+        pending = [(each.job, refs[each.job], each.stream) for task in layout.tasks for each in task.reads if each.job is not None]
+        while pending:
+            name, job, stream = pending.pop()
             if owners.setdefault(name, job) != job:
-                text = f"shares PEs of two jobs '{name}', {owners[name]} and {job}; cancel what uses the one that has ended"
+                text = f"shares PEs of two jobs '{name}', {owners[name]} and {job}; cancel the jobs that use the ended one"
                 raise Unmappable("a job", [text])
             for task in self.layouts[job].tasks if job in self.layouts else ():
                 if task.shared is not None:  # its job may have ended, so its inputs are unknown
@@ -96,7 +96,7 @@ class Graph:
                     owners.setdefault(task.shared.partition(":")[0], owner)
                 elif stream in task.makes and (job, task.name) not in shared:
                     shared[job, task.name] = _shared(task, name)
-                    ahead += [
+                    pending += [
                         (name, job, each.stream) if each.job is None else (each.job, self.refs[job][each.job], each.stream)
                         for each in task.reads
                     ]
@@ -106,7 +106,7 @@ class Graph:
         return self.users.get((job, pe), set())
 
     def used_only_by(self, job: int) -> dict[int, list[str]]:
-        """Return, per owner, the tasks that no other job than this one uses."""
+        """Return, per owner, the tasks that only this job uses."""
         tasks: dict[int, list[str]] = {}
         for owner, task in self.uses(job):
             if self.users_of(owner, task.pe) <= {job}:
@@ -114,7 +114,7 @@ class Graph:
         return tasks
 
     def connections(self, job: int) -> Iterator[Connection]:
-        """Yield what a job's tasks read, from its own tasks and from other jobs'."""
+        """Yield the connections from the tasks that a job's tasks read, which may be tasks of other jobs."""
         layout = self.layouts.get(job)
         for task in layout.tasks if layout is not None else ():
             for reading in task.reads:
@@ -153,7 +153,7 @@ class Graph:
             if count and numbers != set(range(count)):
                 yield (
                     f"reads {len(numbers)} of the {count} tasks that make stream '{job}:{stream}'; "
-                    f"give the source that stands for it a parallelism of {count}"
+                    f"give the source that reads it a parallelism of {count}"
                 )
 
     @staticmethod
@@ -264,7 +264,7 @@ class Dataflow(Plugin):
             elif other is not None and other.is_stopping:
                 errors.append(f"names job '{name}', which is being canceled; wait until it has ended and name another")
             elif self._waits_for(number, job.id):
-                errors.append(f"names job '{name}', which names this one: neither can go first")
+                errors.append(f"names job '{name}', which names this one: neither can be mapped first")
             elif number not in self.graph.layouts:
                 return  # that job is still being parsed: this one is tried again when that one is mapped or has ended
             else:
@@ -286,9 +286,9 @@ class Dataflow(Plugin):
 
     def _waits_for(self, job: int, other: int) -> bool:
         """Return whether a job that waits to be mapped waits, directly or indirectly, for another job."""
-        visited, ahead = {job}, [job]
-        while ahead:
-            waiting, _ = self._waiting.get(ahead.pop(), (None, 0))
+        visited, pending = {job}, [job]
+        while pending:
+            waiting, _ = self._waiting.get(pending.pop(), (None, 0))
             if waiting is None or waiting.layout is None:
                 continue
             for name in named_jobs(waiting.layout):
@@ -297,5 +297,5 @@ class Dataflow(Plugin):
                     return True
                 if number is not None and number not in visited:
                     visited.add(number)
-                    ahead.append(number)
+                    pending.append(number)
         return False

@@ -11,20 +11,23 @@ from pathlib import Path
 from holdfast.documents.document import FieldError, Place
 from holdfast.documents.job import Job
 
-DEFINES = ("application", "plan", "strategy", "columns")
+DEFINITION_FILES = ("application", "plan", "strategy", "columns")
 """Files that define a job. PE hosts read `columns`; the orchestrator's machine reads the others."""
-DATA = ("trace", "log", "out", "checkpoints")
-"""Where a job's rows are. Its nodes use them, and may see storage that the orchestrator's machine does not."""
-FED = ("trace", "columns", "checkpoints")
-"""The names among both that are fields of a job's `feed`."""
-UNPLAIN = re.compile(r"[*?\[\]{}%#\\]|(^|/)\.\.?(/|$)")
-"""Patterns, escapes, '.' and '..'. Spark and object stores interpret them differently, so they could lead outside the bounds."""
+DATA_PATHS = ("trace", "log", "out", "checkpoints")
+"""Where a job's rows are. Only its nodes use these paths; the orchestrator's machine may not reach that storage."""
+FEED_FIELDS = ("trace", "columns", "checkpoints")
+"""Which of these are fields of the job's `feed`."""
+NOT_PLAIN = re.compile(r"[*?\[\]{}%#\\]|(^|/)\.\.?(/|$)")
+"""Patterns, escapes, '.' and '..'. Spark and object stores interpret them differently, so they could lead to other folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedPaths:
-    """What jobs may name. Files that define a job must be under the folder `applications`, if it is given. Data must be under one
-    of the folders or URLs in `data`, if there are any."""
+    """The paths that jobs may name.
+
+    Files that define a job must be under the folder `applications`, if it is given. Data must be under one of the folders or URLs
+    in `data`, if there are any.
+    """
 
     applications: Path | None = None
     data: tuple[str, ...] = ()
@@ -32,17 +35,17 @@ class AllowedPaths:
 
 def with_absolute_paths(job: Job) -> Job:
     """Return the job with absolute paths. Relative ones are relative to the orchestrator's working folder, not to a node's."""
-    feed = {name: _absolute(getattr(job.feed, name)) for name in FED}
+    feed = {name: _absolute(getattr(job.feed, name)) for name in FEED_FIELDS}
     own = {name: _absolute(getattr(job, name)) for name in ("application", "plan", "strategy", "log", "out")}
     return job.model_copy(update={"feed": job.feed.model_copy(update=feed), **own})
 
 
 def path_errors(job: Job, allowed: AllowedPaths) -> Iterator[FieldError]:
     """Yield every error in the paths of a job that `with_absolute_paths` returned."""
-    for name in DEFINES:
+    for name in DEFINITION_FILES:
         if (path := _path(job, name)) is not None:
             yield from (FieldError(_field(name), text) for text in _definition_errors(name, path, allowed.applications))
-    for name in DATA:
+    for name in DATA_PATHS:
         if (path := _path(job, name)) is not None:
             yield from (FieldError(_field(name), text) for text in _data_errors(path, allowed.data))
 
@@ -59,8 +62,8 @@ def _definition_errors(name: str, path: str, folder: Path | None) -> Iterator[st
 def _data_errors(path: str, roots: Sequence[str]) -> Iterator[str]:
     if "\0" in path:
         yield f"{path[:100]!r} is no path: it has a zero byte"
-    elif roots and UNPLAIN.search(path):
-        yield f"'{path}' is not plain: where data is bounded, a path has no pattern, escape, '.' or '..'"
+    elif roots and NOT_PLAIN.search(path):
+        yield f"'{path}' is not plain: if the orchestrator restricts data paths, they have no pattern, escape, '.' or '..'"
     elif roots and not any(_is_under(path, root) for root in roots):
         allowed = " or ".join(f"'{root}'" for root in roots)
         yield f"'{path}' is not under {allowed}, where this orchestrator allows data"
@@ -73,16 +76,16 @@ def _is_under(path: str, root: str) -> bool:
 
 
 def _real(path: str | Path) -> Path:
-    """Return the path with its links resolved, as far as they can be: a circle of links cannot."""
+    """Return the path with its symbolic links resolved. A circle of links stays unresolved."""
     return Path(os.path.realpath(path))
 
 
 def _field(name: str) -> Place:
-    return ("feed", name) if name in FED else (name,)
+    return ("feed", name) if name in FEED_FIELDS else (name,)
 
 
 def _path(job: Job, name: str) -> str | None:
-    path: str | None = getattr(job.feed if name in FED else job, name)
+    path: str | None = getattr(job.feed if name in FEED_FIELDS else job, name)
     return path
 
 

@@ -16,10 +16,10 @@ from holdfast.documents.job import Job, Layout
 
 @dataclass(slots=True, eq=False)
 class JobState:
-    """One job. `lifecycle` holds only what is durable: a crash takes none of it back.
+    """One job. `lifecycle` holds only what is durable: a crash loses none of it.
 
-    `refs` are the jobs whose streams it reads or whose PEs it shares, from name to number. `placement` is where its replicas will
-    go, until they are assigned. The database has `stored_entries` entries of its history, and its layout and placement if
+    `refs` are the jobs whose streams it reads or whose PEs it shares, from name to number. `placement` has the nodes of its
+    replicas until they are assigned. The database has `stored_entries` entries of its history, and its layout and placement if
     `layout_stored` and `placement_stored` are true. `failed` says that an error, not a user, ends the job. `read_error` says why
     the stored job could not be read; such a job can only fail.
     """

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import JobState
     from holdfast.control.jobs.state_machine import Command
 
-PARSE_S = 180.0
-AT_ONCE = 2
+MAX_PARSE_S = 180.0
+MAX_PARSERS = 2
 MAX_LAYOUT_BYTES = 16 * 1024 * 1024
 MAX_MESSAGE_BYTES = 4000
 READ_BYTES = 64 * 1024
@@ -57,7 +57,7 @@ class Parser(Plugin):
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_PARSERS)
 
     async def parse(self, job: JobState, command: Command) -> None:
         """Compute the job's layout, then post `parsed`."""
@@ -73,7 +73,7 @@ class Parser(Plugin):
         self.orchestrator.post(job, "parsed", since=version)
 
 
-async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
+async def run_parser(job: Job, *, limit_s: float = MAX_PARSE_S) -> Layout:
     """Return the layout of a job's application, computed by the parser process. Raises HoldfastError with the process's message."""
     process = await asyncio.create_subprocess_exec(
         *PARSER,

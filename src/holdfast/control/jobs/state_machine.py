@@ -19,7 +19,7 @@ WRITE = "persistence.write_transition"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a job. `cause` tells a person why it happened; `id` identifies it.
+    """An event of a job. `cause` explains to users why it happened; `id` identifies it.
 
     `since` is the version of the lifecycle when the work that raised the event began. If the version has changed, the event is
     stale.

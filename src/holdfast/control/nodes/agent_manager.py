@@ -93,18 +93,18 @@ class AgentManager(Plugin):
             ),
         ]
 
-    async def _list_agents(self, asked: ApiRequest) -> ApiAnswer:
-        return ApiAnswer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
+    async def _list_agents(self, request: ApiRequest) -> ApiAnswer:
+        return ApiAnswer({"agents": [agent_line(agent) for agent in self.of(self._job(request))]})
 
-    async def _change_agent(self, asked: ApiRequest) -> ApiAnswer:
-        job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
+    async def _change_agent(self, request: ApiRequest) -> ApiAnswer:
+        job, task = self._job(request), f"{request.path['pe']}/{request.path['task']}"
         try:
-            return ApiAnswer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
+            return ApiAnswer(agent_line(await self.order(job, task, request.body.orders)), status=202)
         except NotFound as error:
             raise Refusal(404, str(error)) from None
 
-    def _job(self, asked: ApiRequest) -> int:
-        text = asked.path["id"]
+    def _job(self, request: ApiRequest) -> int:
+        text = request.path["id"]
         if not (text.isdecimal() and text.isascii() and len(text) <= 15 and int(text) in self.orchestrator.jobs):
             raise Refusal(404, f"job '{text[:60]}' does not exist or has ended; 'holdfast jobs' lists them")
         return int(text)

@@ -41,7 +41,7 @@ class Dispatch(Plugin):
         added = self.add_replicas(job.placement)
         job.placement = []
         self.orchestrator.placement.release(job.id)
-        self._publish_placements({replica.node for replica in added})  # none after a recovery: the first assignment had them all
+        self._publish_placements({replica.node for replica in added})  # none after a recovery, which adds all replicas
         self.orchestrator.post_status(job)  # shared PEs may run already
 
     def add_replicas(self, placement: Iterable[StoredPlacement]) -> list[PlacedReplica]:
@@ -110,7 +110,7 @@ class Dispatch(Plugin):
         ]
         if not changed:
             return
-        rows = [replace(replica.placed(), active=not replica.active) for replica in changed]
+        rows = [replace(replica.to_stored(), active=not replica.active) for replica in changed]
         await self.orchestrator.persistence.database.write(stored_jobs.replace_placements(rows))
         for replica in changed:
             replica.active = not replica.active
@@ -172,7 +172,7 @@ class Dispatch(Plugin):
         return Assignment(
             term=self.orchestrator.term,
             generation=node.generation,
-            replicas=tuple(replica.assigned() for replica in sorted(replicas, key=lambda replica: replica.key)),
+            replicas=tuple(replica.to_assigned() for replica in sorted(replicas, key=lambda replica: replica.key)),
             agents=agents,
             jobs={job: self.settings_of(job) for job in sorted({r.job for r in replicas} | {a.job for a in agents})},
         )
@@ -208,7 +208,7 @@ class Dispatch(Plugin):
         if self.orchestrator.replicas.get(replica.key) is not replica or replica.stopping is not None:
             return
         if replica.state == "finished" or (dead and replica.state not in DEAD):
-            await self.orchestrator.persistence.database.write(stored_jobs.replace_placements([replica.placed()]))
+            await self.orchestrator.persistence.database.write(stored_jobs.replace_placements([replica.to_stored()]))
             return
         self.orchestrator.replicas.move(replica, node)
         replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()

@@ -70,7 +70,7 @@ class PlacedReplica:
         """Whether it takes room on its node. A failed replica does, because it may be restarted there."""
         return self.state not in ("finished", "stopped", "abandoned")
 
-    def assigned(self) -> AssignedReplica:
+    def to_assigned(self) -> AssignedReplica:
         return AssignedReplica(
             job=self.job,
             pe=self.pe,
@@ -81,7 +81,7 @@ class PlacedReplica:
             active=self.active,
         )
 
-    def placed(self) -> StoredPlacement:
+    def to_stored(self) -> StoredPlacement:
         """Return the replica as the database stores it."""
         return StoredPlacement(
             self.job,
@@ -107,7 +107,7 @@ class PlacedReplica:
         if state in ("stopped", "lost") and self.stopping is None:
             state, error = "failed", error or "its node stopped it"
         elif self.stopping is not None and state in ("failed", "finished", "lost"):
-            state = "stopped"  # it should end, and it has
+            state = "stopped"  # the orchestrator wanted it to end
         self.state, self.since_s, self.error = state, at_s, error  # type: ignore[assignment]  # the protocol's states, but for 'lost'
         return True
 

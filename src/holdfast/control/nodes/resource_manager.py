@@ -1,7 +1,7 @@
 """The resource manager: nodes register, send beats, and are lost when their beats stop.
 
-Silence is measured by a clock that stands still while the orchestrator itself does not run: a pause of the orchestrator must not
-make all nodes look dead.
+The clock that measures a node's silence stops while the orchestrator itself does not run. Otherwise all nodes would look dead after
+a pause of the orchestrator.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ TICK_S = 0.25
 MAX_NODES = 10_000
 FORGOTTEN_S = 600.0
 """After this time, a lost node without replicas is no longer listed."""
-TURNS_S, TURNS = 5.0, 20.0
-"""How often a node may register again: per second, and in a burst. Each registration makes all jobs that wait for room look
+REGISTRATIONS_PER_S, REGISTRATION_BURST = 5.0, 20.0
+"""How often a node may register again: per second, and in a burst. After each registration, all jobs that wait for room try
 again."""
 
 GATHER_S = 0.02
@@ -55,7 +55,7 @@ class Node:
     host: HostStatus | None = None
     stalled_s: float = 0.0
     every_s: float = 0.0
-    registrations: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
+    registrations: Bucket = field(default_factory=lambda: Bucket(REGISTRATION_BURST, 0.0))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -121,7 +121,7 @@ class ResourceManager(Plugin):
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
         self._capacity_freed = False
-        self._ahead: set[str] = set()
+        self._of_later_term: set[str] = set()
         self._forgotten = 0  # the highest generation of forgotten nodes: one that returns still has its last assignment
 
     @property
@@ -144,7 +144,7 @@ class ResourceManager(Plugin):
             )
         if previous is None and len(self.nodes) >= MAX_NODES:
             raise HoldfastError(f"there are {MAX_NODES} nodes already, the most that one orchestrator accepts")
-        back = previous is not None and previous.state == "lost"
+        returns = previous is not None and previous.state == "lost"
         node = Node(
             offer,
             last_beat_s=self._now_s(),
@@ -158,9 +158,9 @@ class ResourceManager(Plugin):
             node.registrations = previous.registrations
             previous.changed.set()
         self.nodes[offer.name] = node
-        if previous is None or back:
+        if previous is None or returns:
             self._up += 1
-            self.orchestrator.events.emit("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
+            self.orchestrator.events.emit("node", f"node {offer.name} is {'back' if returns else 'up'}", node=offer.name)
         node.every_s = self.every_s
         self._reconcile(node, offer.replicas)
         self.orchestrator.agents.take_statuses(node.name, offer.agents)
@@ -173,8 +173,8 @@ class ResourceManager(Plugin):
             f"node '{offer.name}' has heard from an orchestrator of term {offer.heard}, and this one is of term "
             f"{self.orchestrator.term}: use that one; or, if the database was created again, give the node a new --work"
         )
-        if offer.name not in self._ahead and len(self._ahead) < MAX_NODES:
-            self._ahead.add(offer.name)
+        if offer.name not in self._of_later_term and len(self._of_later_term) < MAX_NODES:
+            self._of_later_term.add(offer.name)
             self.orchestrator.events.emit("node", text)
             self.orchestrator.say(text)
         return text
@@ -239,7 +239,7 @@ class ResourceManager(Plugin):
             return
 
     def capacity_freed(self) -> None:
-        """Make all jobs that wait for room look again, once for everything that is freed within a moment."""
+        """Let all jobs that wait for room try again. Calls within GATHER_S of each other cause one attempt."""
         if not self._capacity_freed:
             self._capacity_freed = True
             asyncio.get_running_loop().call_later(GATHER_S, self._notify_capacity)
@@ -250,7 +250,7 @@ class ResourceManager(Plugin):
             self._notify_changed()
 
     async def drain(self, node: Node, draining: bool) -> None:
-        """Drain a node: move its replicas away and give it no new ones. Or use it again."""
+        """Drain a node, so that its replicas move away and it gets no new ones, or use it again."""
         await self.orchestrator.persistence.database.write(set_draining(node.name, draining))
         (self.draining.add if draining else self.draining.discard)(node.name)
         node.draining = draining
@@ -277,8 +277,8 @@ class ResourceManager(Plugin):
                     self._forgotten = max(self._forgotten, node.generation)
 
     def _lost_after_s(self, node: Node) -> float:
-        """Return how long a node may be silent. It beats at the interval that it last received, which may be longer than
-        today's."""
+        """Return how long a node may be silent. It sends beats at the interval that it last received, which may be
+        longer than the present one."""
         return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s, 4 * node.every_s)
 
     def mark_lost(self, node: Node, cause: str) -> None:

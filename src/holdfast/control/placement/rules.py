@@ -133,17 +133,17 @@ def place_replica(index: CapacityIndex, need: Need = NO_NEED, *, not_on: set[str
 
 
 def _place_task(task: Task, need: Need, index: CapacityIndex, *, prescribed: Sequence[str]) -> list[str]:
-    on = list(prescribed)
-    while len(on) < task.replicas:
-        name = place_replica(index, need, not_on=set(on), peers_on=set(on))
+    nodes = list(prescribed)
+    while len(nodes) < task.replicas:
+        name = place_replica(index, need, not_on=set(nodes), peers_on=set(nodes))
         if name is None:
             raise NoCapacity(
-                f"no room for replica {len(on)} of task '{task.name}': it needs {need}, and no node without a replica of the task "
-                f"has that free ({_fill_text(index)}); start another node, or cancel a job"
+                f"no room for replica {len(nodes)} of task '{task.name}': it needs {need}, and no node without a replica of the "
+                f"task has that free ({_fill_text(index)}); start another node, or cancel a job"
             )
         index.take(name, need)
-        on.append(name)
-    return on[len(prescribed) :]
+        nodes.append(name)
+    return nodes[len(prescribed) :]
 
 
 def _check_enough(tasks: Sequence[Task], index: CapacityIndex, *, host_kind: str, need_of: Callable[[str], Need]) -> None:
@@ -158,7 +158,7 @@ def _check_enough(tasks: Sequence[Task], index: CapacityIndex, *, host_kind: str
     replicas = sum(task.replicas for task in tasks)
     free = sum(max(0, int(node.slots - index.used[name] + ROUNDING)) for name, node in index.nodes.items())
     if replicas > free:
-        missing.append(f"{replicas} replicas want a place and {free} are free ({_fill_text(index)})")
+        missing.append(f"{replicas} replicas need a slot each and {free} {'is' if free == 1 else 'are'} free ({_fill_text(index)})")
     for task in tasks:
         need = need_of(task.name)
         fitting = sum(index.fits(name, need) for name in index.nodes) if need != NO_NEED else task.replicas

@@ -60,7 +60,7 @@ class OrchestratorRecovery(Plugin):
         self.orchestrator.events.emit("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
         for job in self.orchestrator.jobs.values():
             self.orchestrator.restart_policy.repost_abandoned(job)
-        self.orchestrator.agents.place()  # before the first assignment: a node ends agents that it does not contain
+        self.orchestrator.agents.place()  # before the first assignment: a node ends the agents that its assignment does not contain
         self.orchestrator.resume()
 
     def _add_job(self, stored: StoredJob, history: Sequence[StateChange]) -> None:
@@ -119,8 +119,8 @@ class OrchestratorRecovery(Plugin):
             ends_s = now_s + wait_s if len(still_missing) < len(missing) else ends_s
             missing = still_missing
         for name in sorted(missing):
-            self.orchestrator.events.emit("node", f"node {name} is lost: it did not come back in time", node=name)
-            resources.mark_replicas_lost(name, "it did not come back in time")
+            self.orchestrator.events.emit("node", f"node {name} is lost: it did not register in time", node=name)
+            resources.mark_replicas_lost(name, "it did not register in time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +146,12 @@ def restore_job(stored: StoredJob, history: Sequence[StateChange], machines: Map
     if stored.state not in machine.states:
         raise HoldfastError(
             f"job {stored.id} ('{stored.name}') is {stored.state}, and machine '{stored.type}' has no such state; "
-            f"states are: {', '.join(machine.states)}; give the document that it was begun with by --machine"
+            f"states are: {', '.join(machine.states)}; give the document that the job started with by --machine"
         )
-    written = frozenset(move.state for move in history if move.state in machine.states and machine.states[move.state].persisted)
-    document, undocumented = _read(stored, stored.document, Job)
-    layout, unlaid = _read(stored, stored.layout, Layout)
+    states = {change.state for change in history}
+    written = frozenset(name for name in states & machine.states.keys() if machine.states[name].persisted)
+    document, document_error = _read(stored, stored.document, Job)
+    layout, layout_error = _read(stored, stored.layout, Layout)
     return JobState(
         stored.id,
         document or Job.model_construct(job=stored.name, type=stored.type, host_kind=stored.host_kind),
@@ -163,7 +164,7 @@ def restore_job(stored: StoredJob, history: Sequence[StateChange], machines: Map
         failed=bool(history) and history[-1].event != "cancel",
         stored_entries=len(history),
         layout_stored=stored.layout is not None,
-        read_error=undocumented or unlaid,
+        read_error=document_error or layout_error,
     )
 
 

@@ -67,7 +67,7 @@ def decide(policy: Policy, at: Situation) -> Decision:
     >>> decide(Policy(restart="elsewhere", backoff_s=0.5), Situation(failures=3, living_peers=0, here=True, elsewhere=True))
     Restart(after_s=2.0, where='elsewhere')
     >>> decide(Policy(restart="missing"), Situation(failures=1, living_peers=1, here=True, elsewhere=True))
-    LeaveDead(cause='another replica of it lives')
+    LeaveDead(cause='another replica of its task lives')
     >>> decide(Policy(give_up_after=2, then="cancel"), Situation(failures=2, living_peers=0, here=True, elsewhere=True))
     Abandon(cancel=True, cause='it failed 2 times in a row')
     >>> decide(Policy(give_up_after=2), Situation(failures=0, living_peers=0, here=True, elsewhere=True, losses=99))
@@ -75,13 +75,13 @@ def decide(policy: Policy, at: Situation) -> Decision:
     """
     if policy.restart == "never":
         if at.living_peers:
-            return LeaveDead("its policy never restarts it, and another replica of it lives")
+            return LeaveDead("its policy never restarts it, and another replica of its task lives")
         return Abandon(policy.then == "cancel", "its policy never restarts it")
     if at.failures >= policy.give_up_after:
         times = "once" if at.failures == 1 else f"{at.failures} times in a row"
         return Abandon(policy.then == "cancel" and not at.living_peers, f"it failed {times}")
     if policy.restart == "missing" and at.living_peers:
-        return LeaveDead("another replica of it lives")
+        return LeaveDead("another replica of its task lives")
     wait_s = backoff_s(policy, at.failures + at.losses)
     if policy.restart in ("elsewhere", "missing") and at.elsewhere:
         return Restart(wait_s, "elsewhere")

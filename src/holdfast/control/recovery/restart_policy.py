@@ -1,4 +1,4 @@
-"""The restart policy plug-in: it reacts to changes of replicas, restarts or abandons dead ones, and moves their jobs on.
+"""The restart policy plug-in: it reacts to changes of replicas, restarts or abandons dead ones, and posts events to their jobs.
 
 `restart_decision.py` decides about a single replica; this module collects the facts and carries the decision out.
 """
@@ -46,8 +46,8 @@ class RestartPolicy(Plugin):
                 self._schedule_failure_reset(replica)
             if not replica.holds_room:
                 self.orchestrator.resources.capacity_freed()
-            if replica.state == "finished":  # the next orchestrator may start after the node is gone
-                self.orchestrator.spawn(self.orchestrator.persistence.database.write(mark_finished(replica.placed())))
+            if replica.state == "finished":  # the next orchestrator may start when the node no longer exists
+                self.orchestrator.spawn(self.orchestrator.persistence.database.write(mark_finished(replica.to_stored())))
         self.orchestrator.events.emit(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,
@@ -189,7 +189,7 @@ class RestartPolicy(Plugin):
     def _reset_failures(self, replica: PlacedReplica) -> None:
         stored, replica.failures, replica.losses = replica.failures, 0, 0
         if stored:
-            self.orchestrator.spawn(self.orchestrator.persistence.database.write(reset_failures(replica.placed())))
+            self.orchestrator.spawn(self.orchestrator.persistence.database.write(reset_failures(replica.to_stored())))
 
     def _furthest_of_task(self, replica: PlacedReplica) -> int | None:
         """Return the highest clean epoch that a replica of this task has reported."""
@@ -243,7 +243,7 @@ class RestartPolicy(Plugin):
     async def _abandon(self, job: JobState, decided: list[tuple[PlacedReplica, Abandon]]) -> None:
         """Write which replicas are abandoned, then renew their nodes' assignments and notify the job. A replica that recovers
         during the write is abandoned all the same, unless it has finished."""
-        rows = [replace(replica.placed(), abandoned=True) for replica, _ in decided]
+        rows = [replace(replica.to_stored(), abandoned=True) for replica, _ in decided]
         await self.orchestrator.persistence.database.write(replace_placements(rows))
         for replica, decision in decided:
             if replica.state != "finished":

@@ -217,7 +217,7 @@ class Database:
     def _once(self, query: Callable[[Connection], T], writes: bool = False) -> T:
         if time.monotonic() < self._outage_until_s:
             raise DatabaseUnreachable(f"database {self._shown()} is unreachable: a fault was injected")
-        if self._file is not None and self._file_identity() != self._file:  # the open file is lost with this process
+        if self._file is not None and self._file_identity() != self._file:  # what is written to the removed file would be lost
             raise DatabaseUnreachable(f"database {self._shown()} is unreachable: its file was removed or replaced; put it back")
         try:
             with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():

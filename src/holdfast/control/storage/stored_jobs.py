@@ -16,7 +16,7 @@ from holdfast.control.storage.schema import history, jobs, nodes, placement
 
 @dataclass(frozen=True, slots=True)
 class StoredPlacement:
-    """A replica's placement as it is stored: its node, its incarnation and what became of it."""
+    """A replica's placement as it is stored: its node, its incarnation and its state."""
 
     job: int
     task: str
@@ -91,7 +91,7 @@ def insert_placements(placements: Sequence[StoredPlacement]) -> list[Change]:
 
 
 def replace_placements(placements: Sequence[StoredPlacement]) -> list[Change]:
-    """Write placements in the place of earlier ones of the same replicas."""
+    """Replace the stored placements of these replicas."""
     return [*(Change(delete(placement).where(_is_replica(each))) for each in placements), *insert_placements(placements)]
 
 

@@ -49,7 +49,7 @@ def infeasible_error(instance: Instance, *, seconds: float = 20.0) -> Infeasible
     if proven > reached + 1e-4:
         at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best possible"
         known = f"the best found in time reaches {format_ic_below(reached, instance.sla)}{at_most}"
-    blocks = "; ".join(_blocks(instance, best)) or "nothing that nodes could change"
+    blocks = "; ".join(_blocks(instance, best)) or "no node is too small by itself"
     return InfeasibleError(
         f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}: {known}; "
         f"what blocks more: {blocks}; lower the SLA, or add nodes or cores"

@@ -136,7 +136,7 @@ def _expand(formula: Formula, tree: Branch) -> Forest:
 
 
 def _with_own_tasks(formula: Formula, forest: Forest, start: int) -> Forest:
-    """The forest after each task's own survival is multiplied in."""
+    """Return the forest with each task's own survival multiplied in."""
 
     def own(tree: Branch) -> Branch:
         if tree.children:

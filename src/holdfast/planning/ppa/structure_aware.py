@@ -118,7 +118,7 @@ class _Growth:
                 yield self.grow(start=tree)
 
     def exchange_tasks(self, best: set[int], attempts: int) -> set[int]:
-        """Improve a plan by removing one or two tasks for good, with what only they made useful, and growing it again."""
+        """Improve a plan: remove one or two tasks, with those that are useless without them, and grow it from other tasks."""
         while attempts > 0:
             better = best
             singles = [{task} for task in sorted_by_name(self.measure, best)]

@@ -45,8 +45,8 @@ def test_caller_without_token_learns_only_the_health(settings):
             assert (await control.http.get("/v1/health")).json() == {"state": "serving"}
             assert (await control.http.get("/v1/status")).status_code == 401
             assert (await control.call("GET", "/v1/status", token="node")).status_code == 403
-            told = (await control.call("GET", "/v1/status")).json()
-            assert (told["term"], told["jobs"], told["nodes"], told["replica_states"]) == (1, 1, 1, {"running": 1})
+            status = (await control.call("GET", "/v1/status")).json()
+            assert (status["term"], status["jobs"], status["nodes"], status["replica_states"]) == (1, 1, 1, {"running": 1})
 
     asyncio.run(play())
 
@@ -107,7 +107,7 @@ def test_paths_outside_the_allowed_folders_are_all_reported(settings, tmp_path):
         assert words in first
     for words in (
         "strategy: 'a\\x00b' is no path",
-        "is not plain: where data is bounded, a path has no pattern",
+        "is not plain: if the orchestrator restricts data paths, they have no pattern",
         f"log: '{Path.cwd()}/log' is not under",
         "out: 'file:///etc' is not under",
     ):
@@ -282,16 +282,16 @@ def test_reasons_are_shortened_and_valid_for_every_database(settings):
                 number = await control.submit(policy={"give_up_after": 1, "then": "cancel"})
                 await control.reaches(number, "running")
                 n1.report(f"{number}:x/0.0", "failed", error="zero \0 byte " + "x" * 1_000_000)
-                story = await control.reaches(number, "failed")
+                failed = await control.reaches(number, "failed")
                 other = await control.submit("b")
                 await control.reaches(other, "running")
                 await control.call("POST", f"/v1/jobs/{other}/cancel", json={"cause": "a\0b"})
                 canceled = await control.reaches(other, "canceled")
-        return story, canceled
+        return failed, canceled
 
-    story, canceled = asyncio.run(play())
-    assert len(story["reason"]) < 5000
-    assert "zero \ufffd byte" in story["reason"]
+    failed, canceled = asyncio.run(play())
+    assert len(failed["reason"]) < 5000
+    assert "zero \ufffd byte" in failed["reason"]
     assert canceled["reason"] == "a\ufffdb"
 
 
@@ -366,8 +366,8 @@ def test_flooding_node_affects_no_other(settings):
                 assert (await bad.beat(reports=lies)).status_code == 200
                 flood = [control.call("POST", "/v1/nodes/bad/beat", token="node", content=b"[]") for _ in range(300)]
                 assert {answer.status_code for answer in await asyncio.gather(*flood)} <= {422, 429}
-                story = await control.job(number)
-                assert story["tasks"][0]["replicas"][0]["state"] == "running"
+                job = await control.job(number)
+                assert job["tasks"][0]["replicas"][0]["state"] == "running"
                 assert control.orchestrator.resources.nodes["good"].state == "up"
 
     asyncio.run(play())

@@ -67,8 +67,8 @@ def test_port_of_a_dying_orchestrator_is_awaited(tmp_path, monkeypatch):
 
 
 def test_unusable_address_error_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.control.api.listening.FREED_S", 0.0)
-    with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
+    monkeypatch.setattr("holdfast.control.api.listening.PORT_WAIT_S", 0.0)
+    with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process uses it: stop that process"):
         bind(tmp_path, Listening(port=taken.getsockname()[1]))
     with pytest.raises(HoldfastError, match="give another --listen: an address of this machine"):
         bind(tmp_path, Listening(host="192.0.2.1"))

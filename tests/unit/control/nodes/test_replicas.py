@@ -26,11 +26,11 @@ def test_report_about_another_incarnation_is_ignored():
 
 
 def test_unrequested_stop_is_a_failure():
-    unasked, asked = replica(), replica(1)
-    asked.stopping = 3
-    unasked.observe("stopped", incarnation=1, error=None, at_s=1.0)
-    asked.observe("stopped", incarnation=1, error=None, at_s=1.0)
-    assert (unasked.state, unasked.error, asked.state) == ("failed", "its node stopped it", "stopped")
+    running, stopping = replica(), replica(1)
+    stopping.stopping = 3
+    running.observe("stopped", incarnation=1, error=None, at_s=1.0)
+    stopping.observe("stopped", incarnation=1, error=None, at_s=1.0)
+    assert (running.state, running.error, stopping.state) == ("failed", "its node stopped it", "stopped")
 
 
 def test_stopping_replica_that_fails_or_finishes_is_stopped():

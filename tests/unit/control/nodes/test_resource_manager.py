@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.nodes.resource_manager import FORGOTTEN_S, MAX_NODES, TURNS, WakingTime, beat_every_s
+from holdfast.control.nodes.resource_manager import FORGOTTEN_S, MAX_NODES, REGISTRATION_BURST, WakingTime, beat_every_s
 
 from ..conditions import has_replicas, is_drained, is_empty, nodes
 from ..conftest import SimulatedNode, alive, cluster, running
@@ -135,11 +135,11 @@ async def test_forgotten_node_gets_replicas_when_it_returns(settings):
 
 
 async def test_registrations_are_limited(settings, monkeypatch):
-    monkeypatch.setattr("holdfast.control.api.routes.TURNS_S", 0.0)
+    monkeypatch.setattr("holdfast.control.api.routes.REGISTRATIONS_PER_S", 0.0)
     async with running(settings) as control:
         await control.orchestrator.recovered.wait()
         n1, n2 = SimulatedNode(control, "n1"), SimulatedNode(control, "n2")
-        answers = [(await n1.register()).status_code for _ in range(int(TURNS) + 10)]
+        answers = [(await n1.register()).status_code for _ in range(int(REGISTRATION_BURST) + 10)]
         assert answers[:10] == [200] * 10
         assert answers[-1] == 429
         assert (await n2.register()).status_code == 200

@@ -52,7 +52,7 @@ def test_no_capacity_lists_everything_missing():
     with pytest.raises(NoCapacity) as caught:
         place(layout(x=3, y=1), [node("n1", slots=2, used=1), node("n2", slots=1, host_kind="spark")], host_kind="light")
     assert str(caught.value) == (
-        "no capacity: task 'x/0' wants 3 nodes for its replicas and 1 of kind 'light' is up; 4 replicas want a place and 1 are "
+        "no capacity: task 'x/0' wants 3 nodes for its replicas and 1 of kind 'light' is up; 4 replicas need a slot each and 1 is "
         "free (n1 1 of 2); start more nodes ('holdfast node'), or cancel a job"
     )
     with pytest.raises(NoCapacity, match=r"the strategy wants 2 nodes \(h1, h2\) and 1 nodes are up"):

@@ -87,7 +87,7 @@ async def test_reports_are_refused_during_recovery(settings):
         assert refused.status_code == 503
         assert "recovering" in refused.json()["error"]
         async with alive(n1):
-            await control.until(lambda: has_event(control, "node n2 is lost: it did not come back in time"))
+            await control.until(lambda: has_event(control, "node n2 is lost: it did not register in time"))
             await control.until(lambda: all_acknowledged(n1))
             job = await control.job(number)
             states = {replica["key"]: replica["state"] for task in job["tasks"] for replica in task["replicas"]}
@@ -103,7 +103,7 @@ async def test_node_with_refused_reports_is_not_lost(settings):
         n1.control = control
         n1.report(next(iter(n1.has)), "running")
         async with alive(n1):
-            await control.until(lambda: has_event(control, "node n2 is lost: it did not come back in time"))
+            await control.until(lambda: has_event(control, "node n2 is lost: it did not register in time"))
         assert not any(text.startswith("node n1 is lost") for text in await control.events())
 
 

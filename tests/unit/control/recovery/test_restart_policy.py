@@ -140,7 +140,7 @@ async def test_returning_node_keeps_its_replicas(settings):
 
 
 def before_written(control, node, **column):
-    """What a node would be told while rows with this value of a column are about to be written, and the events until then."""
+    """Record the node's assignment and the events just before rows with this value of a column are written."""
     ((name, value),) = column.items()
     seen, database, nodes = [], control.orchestrator.persistence.database, control.orchestrator.resources.nodes
     write = database.write

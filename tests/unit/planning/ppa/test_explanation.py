@@ -46,12 +46,12 @@ def test_next_useful_budget_is_named():
     assert step is not None
     assert (step.replicas, step.start, step.stop) == (2, ("a/1", "b/1"), ())
     assert step.why == ("one more replica buys nothing by itself; 2 more buy output fidelity +0.300 (to 0.800): replicate a/1, b/1")
-    single = next_unit(OF, Frontier().plan(OF, 3), Frontier())  # whose third replica would buy nothing, so it is left out
+    single = next_unit(OF, Frontier().plan(OF, 3), Frontier())  # a third replica would add nothing, so the plan has two
     assert single is not None and single.why.startswith("a budget of 4 in place of 3 buys output fidelity +0.300")
 
 
 def test_next_unit_extends_a_plan_of_another_planner():
-    """Greedy's plan of four has a/0, a/1, a/2 and b/0: b/1 would complete a second lane, whatever greedy itself takes next."""
+    """Greedy's plan of four has a/0, a/1, a/2 and b/0: b/1 would complete a second lane, though greedy may choose another task."""
     wide = Topology(
         topology="wide",
         operators={

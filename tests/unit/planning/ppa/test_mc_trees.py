@@ -1,4 +1,4 @@
-"""MC-trees: counted without listing, listed on demand, and what Definition 1 says they are."""
+"""MC-trees: they are as in Definition 1, are counted without listing them, and are listed lazily."""
 
 from itertools import islice
 
@@ -79,7 +79,7 @@ def test_trees_are_all_minimal_sets_with_output(t):
 
 
 def diamond(stages: int, width: int) -> Topology:
-    """Stages of a fork whose two branches meet again in a join, every edge in full."""
+    """Stages of a fork whose two branches meet again in a join, with full edges only."""
     operators = {"o0": TaskOperator(parallelism=width, rate=1.0)}
     for i in range(1, stages + 1):
         left, right = (TaskOperator(parallelism=width, inputs={f"o{i - 1}": "full"}) for _ in range(2))
@@ -96,7 +96,7 @@ def test_rejoining_fork_shares_one_task():
 
 
 def test_detour_around_direct_stream_is_no_tree():
-    """The output reads the source itself and through another operator: the source and the output will do."""
+    """The output reads the source itself and through another operator: the tree has only the source and the output."""
     t = Topology(
         topology="shortcut",
         operators={

@@ -53,7 +53,7 @@ def measured(t: Topology, which: str) -> Measure:
 
 
 def best_of_all_plans(m: Measure, budget: int) -> float:
-    """The optimum by trying every plan of the budget (none smaller is better: measures are monotone)."""
+    """Return the best quality of all plans of the budget. No smaller plan is better, because measures are monotone."""
     plans = list(combinations(range(len(m.weights)), budget))
     matrix = np.zeros((len(m.weights), len(plans)))
     for column, plan in enumerate(plans):
@@ -97,7 +97,7 @@ class TestEveryPlanner:
             },
         )
         plan = planner_of(name).plan(output_fidelity(t), 2)
-        assert plan.tasks in (("a/0", "b/0"), ("a/0", "a/1"))  # greedy knows no trees, and nor may a package's planner
+        assert plan.tasks in (("a/0", "b/0"), ("a/0", "a/1"))  # greedy knows no trees, and a package's planner may not either
         assert plan.tasks == ("a/0", "b/0") or name == "greedy" or name not in PLANNERS
 
     @pytest.mark.parametrize("budget", [-1, 4])
@@ -118,7 +118,7 @@ def test_dynamic_agrees_with_exhaustive_search(t, which, share):
     plan = Dynamic().plan(m, budget)
     assert plan.quality == pytest.approx(best_of_all_plans(m, budget), abs=1e-9)
     assert plan.proven
-    if plan.tasks:  # Theorem 1: with fewer replicas the quality cannot be had
+    if plan.tasks:  # Theorem 1: fewer replicas cannot reach the quality
         assert best_of_all_plans(m, len(plan.tasks) - 1) < plan.quality - 1e-12
 
 
