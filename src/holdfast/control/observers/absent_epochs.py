@@ -23,6 +23,8 @@ class AbsentCommitter:
     A task is down from the moment when none of its replicas runs or is about to run, or when its prediction agent hands over. It
     is up again when a replica runs and has caught up with the absent epochs. While it is down, each of its epochs is committed as
     absent once its inputs have been available for the contract's `tentative_after_s`.
+
+    The first check of a task reads from the log whether an earlier orchestrator has left it down: its last epoch is then absent.
     """
 
     job: Job
@@ -31,6 +33,7 @@ class AbsentCommitter:
     timeline: Timeline
     others: Mapping[str, EpochLog] = field(default_factory=dict)
     _down_s: dict[str, float] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._progress = StreamProgress(EpochLog(self.store), self.timeline, self.others)
@@ -43,6 +46,10 @@ class AbsentCommitter:
             wait_s = self.job.contract_of(task.pe).tentative_after_s
             if wait_s is None or not task.makes:
                 continue
+            if task.name not in self._checked:
+                if self._ends_absent(task):
+                    self._down_s[task.name] = 0.0
+                self._checked.add(task.name)
             own = [replica for replica in replicas if replica.task == task.name]
             if task.name not in handed_over and not self._is_down(task, own):
                 if task.name in self._down_s:
@@ -56,6 +63,12 @@ class AbsentCommitter:
                 data = {"task": task.name, "epochs": len(records), ABSENT: absent}
                 notes.append(Note(f"committed {len(records)} absent epochs for {task.name}", data))
         return notes
+
+    def _ends_absent(self, task: Task) -> bool:
+        """Return whether the last epoch of one of a task's streams is absent."""
+        log = self._progress.log
+        last = (log.first(stream, task.task, epoch=self._progress.last_epoch(stream, task.task)) for stream in task.makes)
+        return any(record is not None and record.quality is Quality.ABSENT for record in last)
 
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView]) -> bool:
         running = [r for r in replicas if r.state == "running" and r.status is not None and r.status.live is not None]

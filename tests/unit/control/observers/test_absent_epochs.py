@@ -1,5 +1,6 @@
 """Absent epochs on a real log, without processes: what is committed, and when."""
 
+import pytest
 from obstore.store import MemoryStore
 
 from holdfast.log import Store
@@ -83,6 +84,25 @@ def test_absent_epochs_continue_until_the_replica_has_caught_up(store):
     assert note.text == "a/0 is back"
     commit(store, "src", 4, at_s=105.0)
     committer.check([*gone, replica("a/0", live=3)], 109.0)
+    assert first_qualities(store, "a", [4]) == [None]
+
+
+@pytest.mark.parametrize("state", ["running", "starting"])
+def test_restarted_orchestrator_continues_an_outage(store, state):
+    for epoch in (1, 2):
+        commit(store, "src", epoch, at_s=101.0)
+    healthy = [replica("src/0", live=3), replica("b/0", live=0)]
+    before = absent_committer(store, after_s=0.5)
+    for now_s in (101.0, 102.0):
+        before.check([*healthy, replica("a/0", "lost")], now_s)
+    assert first_qualities(store, "a", [1, 2]) == ["absent", "absent"]
+    commit(store, "src", 3, at_s=103.0)
+    after = absent_committer(store, after_s=0.5)
+    after.check([*healthy, replica("a/0", state, live=0 if state == "running" else None)], 104.0)
+    assert first_qualities(store, "a", [3]) == ["absent"]
+    commit(store, "src", 4, at_s=105.0)
+    (note,) = after.check([*healthy, replica("a/0", live=3)], 106.0)
+    assert note.text == "a/0 is back"
     assert first_qualities(store, "a", [4]) == [None]
 
 
