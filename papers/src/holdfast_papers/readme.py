@@ -1,7 +1,7 @@
-"""Renders the verdict tables of papers/README.md from the result files. Run it with `python -m holdfast_papers.readme`.
+"""Render the verdict tables of papers/README.md from the result files: `python -m holdfast_papers.readme`.
 
-A table stands between `<!-- findings: NAME ... -->` and `<!-- end -->`. It takes the values from the first named result file and
-has a column with the verdict of each.
+A table is between `<!-- findings: NAME ... -->` and `<!-- end -->`. It shows the values of the first named result file, and the
+verdicts of all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast_papers.results import FOLDER, read_results
 
 README = FOLDER.parent / "README.md"
 BLOCK = re.compile(r"<!-- findings: (?P<names>[^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
-LONGEST = 64
+LONGEST = 48
 """Characters of a value that the table shows; the result file has all of it."""
 
 
@@ -37,20 +37,18 @@ def findings_table(names: Sequence[str], results: Mapping[str, Mapping[str, Any]
     verdicts = [{finding["name"]: finding["holds"] for finding in other["findings"]} for other in (first, *others)]
     for finding in first["findings"]:
         marks = [{True: "yes", False: "**no**", None: "-"}[verdict.get(finding["name"])] for verdict in verdicts]
-        lines.append(_row([finding["name"], _shorten(finding["paper"]), _shorten(finding["ours"]), *marks]))
+        paper = "" if finding["paper"].startswith("(not in ") else _shorten(finding["paper"])
+        lines.append(_row([finding["name"], paper, _shorten(finding["ours"]), *marks]))
     return "\n".join(lines)
 
 
 def describe(result: Mapping[str, Any]) -> str:
     """Return how a result was obtained, and how many findings hold."""
     verdicts = [finding["holds"] for finding in result["findings"]]
-    seed = "" if result["seed"] is None else f", seed {result['seed']}"
-    if result["transcribed"]:
-        origin = "an earlier run, transcribed"
-    else:
-        has = result["machine"]
-        origin = f"{result['date']}, {has['cores']} cores, {has['memory_gib']:g} GiB, Python {has['python']}, Spark {has['spark']}"
-    return f"`{result['command']}`{seed}; {origin}. {verdicts.count(True)} of {len(verdicts)} findings hold."
+    command = result["command"].removeprefix("holdfast reproduce ")
+    seed = "" if result["seed"] is None or "--seed" in command else f", seed {result['seed']}"
+    date = "transcribed" if result["transcribed"] else result["date"]
+    return f"`{command}`{seed}, {date}. {verdicts.count(True)} of {len(verdicts)} hold."
 
 
 def _row(cells: Sequence[str]) -> str:

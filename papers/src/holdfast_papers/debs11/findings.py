@@ -134,7 +134,7 @@ def _largest_overestimate(view: CaseView) -> float:
 def _about_protection(view: Mapping[str, CaseView], after: CaseView) -> Finding:
     before = view["trade_filter"]
     return Finding(
-        "replicating {TradeFilter, Aggregator, VWAP} cuts quality impact and recovery time by more than ten",
+        "replicating {TradeFilter, Aggregator, VWAP} cuts impact and recovery time more than tenfold",
         "impact 48.70 to 2, recovery 340 to 2",
         f"impact {before.impact:.2f} to {after.impact:.2f}, recovery {before.recovery} to {after.recovery}",
         before.impact > 10 * after.impact and before.recovery > 10 * after.recovery,
@@ -164,7 +164,7 @@ def _about_position(view: Mapping[str, CaseView], graph: Graph) -> Finding:
     apart = one.impact / other.impact if other.impact else float("inf")
     return Finding(
         "position in the graph does not predict criticality",
-        "TradeFilter and QuoteFilter stand alike in the graph, and their impacts differ 8.1 times",
+        "TradeFilter and QuoteFilter have the same position, but impacts differ 8.1 times",
         f"they are {'equally' if same else 'not equally'} far from the source, and their impacts differ {apart:.1f} times",
         same and apart > 2,
     )

@@ -23,19 +23,19 @@ def findings(days: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     cost = {plan: of("cpu_s", "calm", plan) / of("cpu_s", "calm", "NR") for plan in replicated}
     return [
         Finding(
-            "without failures, replicas that are always active lose tuples which no replication keeps",
+            "without failures, SR loses tuples that NR processes",
             BEYOND,
             listed("lost", ".3%", "calm", "SR", "NR"),
             of("lost", "calm", "SR") > of("lost", "calm", "NR"),
         ),
         Finding(
-            "LAAR loses less than no replication when a rack or a power unit fails",
+            "LAAR loses less than NR when a rack or a power unit fails",
             BEYOND,
             "; ".join(listed("lost", ".3%", day, "LAAR", "NR") for day in failure_days),
             all(of("lost", day, "LAAR") < of("lost", day, "NR") for day in failure_days),
         ),
         Finding(
-            "PPA and the combined plan lose least, for their checkpoints",
+            "PPA and the combined plan lose least, thanks to checkpoints",
             BEYOND,
             "; ".join(listed("lost", ".3%", day, "PPA", "combined", "LAAR", "SR") for day in failure_days),
             all(
@@ -50,7 +50,7 @@ def findings(days: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
             all(of("waiting_s", day, "combined") < of("waiting_s", day, "PPA") for day in ("calm", *failure_days)),
         ),
         Finding(
-            "replicas that are always active cost most",
+            "SR costs most",
             BEYOND,
             ", ".join(f"{plan} {times:.2f} times NR's CPU time" for plan, times in cost.items()) + ", without failures",
             all(cost["SR"] > cost[plan] for plan in replicated if plan != "SR"),

@@ -127,7 +127,7 @@ def _about_weather(study: Study) -> list[Finding]:
         Finding(
             "last outcome is the most accurate on average",
             "last outcome, 87.95 %",
-            f"{top}, {means[top]:.1%}; last outcome {means['last-outcome']:.1%}",
+            ", ".join(f"{name} {means[name]:.1%}" for name in dict.fromkeys((top, "last-outcome"))),
             top == "last-outcome",
         ),
         Finding(
@@ -165,7 +165,7 @@ def _about_hot_swap(study: Study) -> Finding:
     behind = {attribute: swapped[attribute] - study.best_alone(attribute)[1] for attribute in swapped}
     worst = min(behind, key=lambda attribute: (behind[attribute], attribute))
     return Finding(
-        f"hot-swap is at most 2 points behind the best single algorithm on every attribute ({study.recording})",
+        f"hot-swap is at most 2 points behind the best algorithm on every attribute ({study.recording})",
         "(not in the paper)",
         f"worst on {worst}: {100 * behind[worst]:+.1f} points",
         behind[worst] >= -MARGIN,
@@ -178,7 +178,7 @@ def _about_racks(racks: Study, servers: Sequence[Study]) -> Finding:
     mean = float(np.mean(list(swapped.values())))
     other_recordings = "".join(f"; not counted: {one.recording}: {_shares(one.accuracy[HOT_SWAP])}" for one in servers)
     return Finding(
-        "hot-swap is more accurate than the paper's system on every metric of racks, the datacenter monitor's outputs",
+        "hot-swap is more accurate than the paper's system on every metric of racks",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
         f"{mean:.1%} on average: {_shares(swapped)}{other_recordings}",
         min(swapped.values()) > ACCURACY[1],

@@ -139,7 +139,7 @@ def _page(findings: Sequence[dict[str, Any]], sections: Sequence[str]) -> str:
     from holdfast.report import heading, html_page, verdicts
 
     values = verdicts([(f["name"], f["holds"], f"{f['ours']} {_paper_note(f['paper'])}") for f in findings])
-    return html_page("Prediction for late parts (ISORC'16)", [heading("Findings"), values, *sections])
+    return html_page("Prediction for late PEs (ISORC'16)", [heading("Findings"), values, *sections])
 
 
 def _paper_note(paper: str) -> str:

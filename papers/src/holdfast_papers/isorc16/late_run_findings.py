@@ -104,7 +104,7 @@ def _average(cells: Cells, rival: str) -> Finding:
 def _from_arrival(cells: Cells) -> Finding:
     """Check the average by the paper's clock, which starts with a tuple's input and not when its epoch closes."""
     ours, theirs = (statistics.fmean(f[s].tuple_average_s for f in cells.values()) for s in ("prediction", "upstream"))
-    name = "prediction's average is at most 39 % of upstream backup's from a tuple's arrival too, half an epoch before the close"
+    name = "prediction's average, timed from a tuple's arrival, is at most 39 % of upstream backup's"
     return Finding(name, "39 %", f"{ours:.2f} s of {theirs:.2f} s: {ours / theirs:.0%}", ours <= SHARE * theirs)
 
 
@@ -268,7 +268,7 @@ def _accuracy(cells: Cells) -> Finding:
     shares = [runs_of["prediction"].accuracy for runs_of in cells.values()]
     shares_known = [share for share in shares if share is not None]
     return Finding(
-        "what was predicted, every number of a late PE's output, is within 5 % of the truth more often than in the paper's system",
+        "predicted numbers are within 5 % of the truth more often than in the paper's system",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
         ", ".join(f"{share:.1%}" for share in shares_known) or "nothing was predicted",
         bool(shares_known) and statistics.fmean(shares_known) > ACCURACY[1],

@@ -72,7 +72,7 @@ def _racks(frame: Any, epochs: int) -> Recording:
     )
     racks["load"] = 0.7 * racks.cpu + 0.3 * racks.memory
     return _recording(
-        "racks of the datacenter monitor, generated",
+        "racks, generated",
         racks,
         "rack",
         ("cpu", "peak_cpu", "memory", "peak_memory", "network", "load"),

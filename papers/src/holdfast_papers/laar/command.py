@@ -25,7 +25,7 @@ TITLES = {
     "9 tuples dropped": "Figure 9, bottom: tuples dropped, best case",
     "10 output rate at the peak": "Figure 10: output rate during High",
     "11 processed, pessimistic": "Figure 11, top: tuples processed, pessimistic failures",
-    "11 processed, host crash": "Figure 11, bottom: tuples processed, one node away for 16 s of High",
+    "11 processed, host crash": "Figure 11, bottom: tuples processed, one node down for 16 s of High",
 }
 
 

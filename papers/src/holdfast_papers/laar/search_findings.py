@@ -30,7 +30,7 @@ def _figure_4(own: Sequence[Run]) -> Iterator[Finding]:
     if len(shares) > 1:
         proved = [share["NUL"] for share in shares.values()]
         yield Finding(
-            "Figure 4: more applications have no solution when the IC constraint is higher",
+            "Figure 4: a higher IC constraint leaves more applications without a solution",
             "grows with the constraint",
             ", ".join(f"IC {sla:g}: {share['NUL']:.0%}" for sla, share in shares.items()),
             proved == sorted(proved) and proved[0] < proved[-1],
@@ -48,7 +48,7 @@ def _figure_5(own: Sequence[Run]) -> Iterator[Finding]:
         )
     if first.mean_time is not None:
         yield Finding(
-            "Figure 5b: the first solution is there much sooner than the optimum",
+            "Figure 5b: the first solution comes much sooner than the optimum",
             f"after {PAPER['first_time']:g} of the time",
             f"after {first.mean_time:.2f} of the time, over {len(first.time)} runs that found it",
             first.mean_time <= 0.5,

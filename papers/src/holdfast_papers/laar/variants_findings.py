@@ -140,33 +140,33 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
             all(gap <= 0.047 for gap in short.values()),
         ),
         Finding(
-            "it does where input rates have no glitches",
+            "LAAR keeps its IC promise if input rates have no glitches",
             "(the promise is made for the rates of the descriptor)",
             ", ".join(f"{v} by {even_short[v]:.1%} at most" for v in LAAR)
             + f"; High is active for {np.mean(in_high_even):.0f} s of {SECONDS:g}, with glitches for {np.mean(in_high):.0f} s",
             all(gap <= 0.047 for gap in even_short.values()),
         ),
         Finding(
-            "GRD promises nothing: its IC varies far more than LAAR's, and falls below 0.7",
+            "GRD promises nothing: its IC varies more than LAAR's and falls below 0.7",
             "between 0.35 and 0.95",
             f"between {min(worst['GRD']):.2f} and {max(worst['GRD']):.2f}, below 0.7 in {sum(ic < 0.7 for ic in worst['GRD'])} of "
             f"{len(records)}; L.7 between {min(worst['L.7']):.2f} and {max(worst['L.7']):.2f}",
             spread["GRD"] > 2 * spread["L.7"] and 1 - min(worst["GRD"]) / 0.7 > 0.047,
         ),
         Finding(
-            "with one host crashed, LAAR's IC is much higher than promised",
+            "with one node crashed, LAAR's IC is much higher than promised",
             "much higher than guaranteed",
             ", ".join(f"{v} {mean['11 processed, host crash'][v]:.3f}, at least {min(crash[v]):.3f}" for v in LAAR),
             all(min(crash[v]) > LAAR[v] + 0.1 for v in LAAR),
         ),
         Finding(
-            "with one host crashed, L.5 is like NR",
+            "with one node crashed, L.5 is like NR",
             "similar",
             f"L.5 {mean['11 processed, host crash']['L.5']:.3f}, NR {mean['11 processed, host crash']['NR']:.3f}",
             abs(mean["11 processed, host crash"]["L.5"] - mean["11 processed, host crash"]["NR"]) < 0.05,
         ),
         Finding(
-            "with one host crashed, GRD's IC is less predictable than LAAR's",
+            "with one node crashed, GRD's IC is less predictable than LAAR's",
             "unpredictable",
             ", ".join(f"{v} {min(crash[v]):.3f} to {max(crash[v]):.3f}" for v in ("GRD", *LAAR)),
             all(np.ptp(crash["GRD"]) > np.ptp(crash[v]) for v in LAAR),

@@ -27,7 +27,7 @@ VARIANTS = ("NR", "SR", "GRD", *LAAR)
 SCENARIOS = ("best", "worst", "crash", "worst, even")
 """The paper's three scenarios, and its worst case without glitches of the input rate, for which the IC is guaranteed."""
 RANGES = Ranges(nodes=(4, 4), pes_per_node=(6, 6))
-"""24 PEs on four servers: of the paper's five, one nodeed only the management (section 5.2)."""
+"""24 PEs on four servers: of the paper's five, one ran only the management (section 5.2)."""
 SECONDS, VISITS, CRASH_S = 300.0, 2, 16.0
 SETTINGS = SimulationSettings(drain_s=5.0)
 

@@ -178,13 +178,13 @@ def findings(studies: Mapping[str, ApplicationStudy]) -> list[Finding]:
     predicted = ", ".join(f"{name} {value:.2f}" for name, value in short.items())
     return [
         Finding(
-            "the plan from measured criticality loses no more than those by fidelity and completeness",
+            "the plan from measured criticality loses no more than plans by fidelity and completeness",
             "(not in a paper)",
             "; ".join(behind) or f"it loses more at none of {budgets} budgets of {len(studies)} applications",
             not behind,
         ),
         Finding(
-            "of all objectives those from measurement fall least short of the best plan",
+            "plans from measured impacts are closest to the best plan",
             "(not in a paper)",
             f"short by {predicted} of the way from the best plan to the worst",
             min(short["criticality"], short["measured"]) <= min(short["of"], short["ic"]),

@@ -131,7 +131,7 @@ def findings(runs: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
     return [
         Finding(
-            "Figure 9, real runs: checkpoints cost more the more often they are made",
+            "Figure 9, real runs: more frequent checkpoints cost more",
             "increases quickly with shorter intervals",
             "; ".join(f"{rate} tuples/s: {shares_text(by)}" for rate, by in shares.items()),
             all(often > rarely for row in series for often, rarely in pairwise(row)),

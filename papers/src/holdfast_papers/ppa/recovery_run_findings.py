@@ -37,7 +37,7 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
             all(active["one_silence_s"] < row["one_silence_s"] for row in passive),
         ),
         Finding(
-            "real runs: and after all died at once",
+            "real runs: and also after all tasks died at once",
             "much lower than the passive ones",
             listed("all_silence_s"),
             all(active["all_silence_s"] < row["all_silence_s"] for row in passive),

@@ -45,7 +45,7 @@ def findings(figures: Mapping[str, Any]) -> list[Finding]:
         most, least = max(span[name] for name in active), min(span[name] for name in passive)
         checks.append(
             Finding(
-                f"Figure {number}: rate and window matter less to active replicas than to any passive technique",
+                f"Figure {number}: rate and window matter least to active replicas",
                 "little influence" if number == "7" else "relatively stable",
                 f"between rates and windows its latencies differ by {most:.2f} s at most, passive ones by {least:.2f} s at least",
                 bool(most < least),
@@ -92,7 +92,7 @@ def findings(figures: Mapping[str, Any]) -> list[Finding]:
             sum(higher) > len(higher) / 2,
         ),
         Finding(
-            "Figure 7: source replay takes longer the further from the sources the failed task is",
+            "Figure 7: source replay takes longer far from the sources",
             "the location of the failed task influences it",
             ", ".join(f"{operator} {x:.1f} s" for operator, x in deep.items()),
             all(_ascend(list(row["by_operator_s"].values())) for row in place),
@@ -125,7 +125,7 @@ def findings(figures: Mapping[str, Any]) -> list[Finding]:
             all(g > a for g, a in zip(gain, alone, strict=True)),
         ),
         Finding(
-            "Figure 9: checkpoints cost more the more often they are made; every second is prohibitive",
+            "Figure 9: more frequent checkpoints cost more; every second is prohibitive",
             "prohibitively expensive at 1 s",
             "; ".join(
                 f"{rate:g} tuples/s: " + ", ".join(f"{s:g} s {x:.0%}" for s, x in zip(COST_INTERVALS_S, shares, strict=True))
@@ -146,7 +146,7 @@ def findings(figures: Mapping[str, Any]) -> list[Finding]:
             all(of["PPA-0.5-active", r] <= of["PPA-1.0", r] for r in RATES),
         ),
         Finding(
-            "Figure 10: PPA-0.5's replicated tasks, and tentative output with them, are back long before all tasks are",
+            "Figure 10: PPA-0.5's replicated tasks, and so tentative output, are back long before all tasks",
             "much lower; up to 10 times sooner (section VIII)",
             ", ".join(f"{sooner[r]:.1f} times sooner at {r:g} tuples/s" for r in RATES),
             all(times > 2 for times in sooner.values()),

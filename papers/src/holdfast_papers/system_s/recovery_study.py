@@ -252,7 +252,7 @@ def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | N
     means = {name: averaged(checks) for name, checks in by_row.items() if checks}
     checks = [_untouched(runs, dispatch)]
     if dispatch is not None:
-        name = "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice"
+        name = "after a crash during a dispatch, the dispatch is finished and no PE starts twice"
         ours = f"killed when {HALF} of the third job's PEs had been reported; {dispatch.recover_s:.1f} s to recover"
         checks.append(Finding(name, "16 of 32 PEs dispatched; recovered", ours, not dispatch.restarted and not dispatch.lost))
     if {"1", "5"} <= means.keys():
@@ -260,11 +260,11 @@ def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | N
     for few, many, paper in (("2", "3", "-9 %"), ("4", "5", "+7 %")):
         if {few, many} <= means.keys():
             a, b = means[few]["recover_s"], means[many]["recover_s"]
-            name = f"three times as many nodes change the recovery little (rows {few} and {many})"
+            name = f"three times as many nodes slow recovery by less than half (rows {few} and {many})"
             checks.append(Finding(name, paper, f"{a:.1f} s and {b:.1f} s: {b / a - 1:+.0%}", b < 1.5 * a))
     if "5" in means:
         ratio = means["5"]["recover_s"] / means["5"]["start_s"]
-        name = "930 PEs on 90 nodes are recovered in less than a third of the time to start them"
+        name = "recovering 930 PEs on 90 nodes takes less than a third of starting them"
         checks.append(Finding(name, f"about a half: {16.2 / 33.9:.2f}", f"ratio {ratio:.2f}", ratio < 1 / 3))
     checks.extend(_scaling(by_row, means))
     return checks

@@ -21,7 +21,7 @@ def test_study_writes_report_and_resumes(tmp_path):
     assert {finding["name"] for finding in document["findings"]} >= {
         "NR puts out nothing in the worst case",
         "LAAR keeps its IC promise in the worst case",
-        "it does where input rates have no glitches",
+        "LAAR keeps its IC promise if input rates have no glitches",
     }
     assert "Figure 12" in (tmp_path / "laar" / "laar.html").read_text()
     other = called(*words[:6], "--seconds", "3", *words[8:])

@@ -45,7 +45,7 @@ def test_findings_of_laar_follow_the_figures():
     assert [finding.name for finding in laar_findings(records) if finding.holds] == [
         "LAAR's output at the peak is within 9 % of NR's",
         "LAAR keeps its IC promise in the worst case",
-        "it does where input rates have no glitches",
-        "with one host crashed, LAAR's IC is much higher than promised",
-        "with one host crashed, L.5 is like NR",
+        "LAAR keeps its IC promise if input rates have no glitches",
+        "with one node crashed, LAAR's IC is much higher than promised",
+        "with one node crashed, L.5 is like NR",
     ]

@@ -18,8 +18,8 @@ def verdicts(*runs, dispatch=None):
 def test_findings_cover_the_rows_that_were_run():
     assert verdicts(BASE, LARGE, dispatch=DispatchRun(73, 1.0, 0, 0)) == {
         "no PE is restarted and none is lost when the orchestrator is killed": True,
-        "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice": True,
-        "930 PEs on 90 nodes are recovered in less than a third of the time to start them": True,
+        "after a crash during a dispatch, the dispatch is finished and no PE starts twice": True,
+        "recovering 930 PEs on 90 nodes takes less than a third of starting them": True,
         "recovery grows at most linearly from 930 PEs on 90 nodes to 10,013 on 1,000": True,
     }
 
@@ -39,7 +39,7 @@ def test_changed_run_fails_only_its_finding(changed, fails):
 
 def test_recovery_of_more_than_a_third_fails():
     slow = replace(BASE, recover_s=2.1)
-    assert not verdicts(slow)["930 PEs on 90 nodes are recovered in less than a third of the time to start them"]
+    assert not verdicts(slow)["recovering 930 PEs on 90 nodes takes less than a third of starting them"]
 
 
 def test_findings_have_the_fields_of_the_report():
