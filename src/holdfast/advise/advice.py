@@ -47,8 +47,8 @@ class Advice:
     """The measured plans, the chosen one among them, and the figures behind the choice.
 
     `single` has the loss of each unit's failure without a replica, `failing_over` with a replica (where measured). `because` has
-    the measurements of each unit as text. `kept` has the objectives whose plans reach the requested goal: `asked_ic`, an internal
-    completeness, or `asked_loss`, the share of the loss that may remain.
+    the measurements of each unit as text. `reaching_goal` has the objectives whose plans reach the requested goal: `goal_ic`, an
+    internal completeness, or `goal_loss`, the share of the loss that may remain.
     """
 
     application: str
@@ -60,10 +60,10 @@ class Advice:
     because: Mapping[str, str]
     prices: Prices
     units: Units
-    kept: frozenset[str]
+    reaching_goal: frozenset[str]
     failing_over: Mapping[str, Loss]
-    asked_ic: float | None = None
-    asked_loss: float | None = None
+    goal_ic: float | None = None
+    goal_loss: float | None = None
 
     @property
     def chosen(self) -> MeasuredPlan:
@@ -72,8 +72,8 @@ class Advice:
         Among the plans that reach the goal, it is one with the smallest loss when all unprotected units fail at once. Ties go to
         the smallest loss under single failures, then to the cheapest plan. An empty plan is only chosen if all are empty.
         """
-        kept = [each for each in self.plans if each.candidate.objective in self.kept]
-        able = [each for each in kept if each.candidate.protected] or kept
+        adequate = [each for each in self.plans if each.candidate.objective in self.reaching_goal]
+        able = [each for each in adequate if each.candidate.protected] or adequate
         least = min(each.together.mean for each in able)
         best = [each for each in able if not is_larger_loss(each.together.mean, least)]
         return min(best, key=lambda each: (round(each.single.mean, 9), self.prices.share(each.candidate.protected)))
@@ -99,11 +99,11 @@ class Advice:
     @property
     def chosen_for(self) -> str:
         """The objective of the chosen plan and why it was chosen, as text."""
-        able = "protects anything" if self.asked is None else "keeps what was asked for"
+        able = "protects anything" if self.goal is None else "reaches the goal"
         return (
-            f"It is the plan by {OBJECTIVE_NAMES[self.chosen.candidate.objective]}: of the {len(self.plans)} that were tried none "
-            f"that {able} loses less when everything without a replica fails at once, and none that loses as little then "
-            "loses less when one fails."
+            f"It is the plan by {OBJECTIVE_NAMES[self.chosen.candidate.objective]}. Of the {len(self.plans)} plans that were "
+            f"tried, none that {able} loses less when everything without a replica fails at once. Among equals, none loses less "
+            "when one unit fails."
         )
 
     def stated(self, operator: str) -> Loss:
@@ -120,11 +120,11 @@ class Advice:
         return reason_of(self, name)
 
     @property
-    def asked(self) -> str | None:
+    def goal(self) -> str | None:
         """The goal that was requested instead of a budget, as text."""
-        if self.asked_ic is not None:
-            return f"an internal completeness of {self.asked_ic:g}"
-        return None if self.asked_loss is None else f"a loss of at most {percent(self.asked_loss)}"
+        if self.goal_ic is not None:
+            return f"an internal completeness of {self.goal_ic:g}"
+        return None if self.goal_loss is None else f"a loss of at most {percent(self.goal_loss)}"
 
     def next_unit(self) -> Next | None:
         """Return the unprotected unit with the largest loss; None if all are protected."""
@@ -140,8 +140,8 @@ class Advice:
     @property
     def completeness(self) -> str:
         """The internal completeness of the plan when everything else fails, as text."""
-        asked = "" if self.asked_ic is None else f" (asked for: {self.asked_ic:g})"
-        return f"an internal completeness of {self.chosen.completeness:.3g}{asked}"
+        goal = "" if self.goal_ic is None else f" (requested: {self.goal_ic:g})"
+        return f"an internal completeness of {self.chosen.completeness:.3g}{goal}"
 
     @property
     def replicas(self) -> int:
@@ -165,7 +165,7 @@ class Advice:
                 "cpu_s_per_s": sum(self.prices.cpu[name] for name in protected),
                 "share_of_full": self.prices.share(protected),
             },
-            "internal_completeness": {"kept": chosen.completeness, "asked": self.asked_ic},
+            "internal_completeness": {"kept": chosen.completeness, "asked": self.goal_ic},
             "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
             "spread_over_seeds": widest and {"quality": widest[0], "case": widest[1].case},
             "correlated_failures": _loss(chosen.together),
@@ -180,7 +180,7 @@ class Advice:
             "plans": [
                 {
                     "objective": each.candidate.objective,
-                    "keeps_what_was_asked": each.candidate.objective in self.kept,
+                    "keeps_what_was_asked": each.candidate.objective in self.reaching_goal,
                     "protected": list(each.candidate.protected),
                     "single": _expected(each.single),
                     "together": _loss(each.together),

@@ -41,12 +41,12 @@ class Budget:
         match = re.fullmatch(r"\s*(?:(\d{1,6})|(\d{1,3}(?:\.\d{1,6})?)\s*%)\s*", text)
         if match is None or (match[2] and float(match[2]) > 100):
             raise HoldfastError(
-                f"--budget: wanted a number of replicas, such as 3, or a share of the CPU of full replication up to 100%, such as "
-                f"50%, got '{text}'"
+                f"--budget: expected a number of replicas, such as 3, or a share of the CPU of full replication up to 100%, such "
+                f"as 50%, got '{text}'"
             )
         budget = cls(replicas=int(match[1])) if match[1] else cls(share=float(match[2]) / 100)
         if not (budget.replicas or budget.share):
-            raise HoldfastError(f"--budget: got {budget}; with a budget of nothing there is nothing to advise")
+            raise HoldfastError(f"--budget: got {budget}; a budget must be above 0")
         return budget
 
     def __str__(self) -> str:
@@ -76,12 +76,12 @@ class Budget:
         if self.share is None and not least <= (self.replicas or 0) <= most:
             together = "" if least == 1 else f", and no operator or source has fewer than {least}, which are protected together"
             raise HoldfastError(
-                f"--budget: wanted {least} to {most} replicas (the application has {most} tasks{together}), got {self.replicas}"
+                f"--budget: expected {least} to {most} replicas (the application has {most} tasks{together}), got {self.replicas}"
             )
         if self.share is not None and not any(self.affords([name], prices) for name in prices.cpu):
             cheapest = min(prices.cpu, key=lambda name: (prices.cpu[name], name))
             raise HoldfastError(
-                f"--budget: {self} of the CPU of full replication pays for no replica; the cheapest, of {cheapest}, takes "
+                f"--budget: {self} of the CPU of full replication buys no replica; the cheapest, of {cheapest}, takes "
                 f"{prices.share([cheapest]):.1%}"
             )
 
@@ -93,7 +93,7 @@ class Budget:
         cheapest = min(valuable, key=lambda name: (self.price(prices)[name], name))
         takes = f"{prices.tasks[cheapest]}" if self.share is None else f"{prices.share([cheapest]):.1%}"
         raise HoldfastError(
-            f"--budget: {self} pays for no replica of anything whose failure shows in the output; the cheapest of these, "
+            f"--budget: {self} buys no replica of anything whose failure changes the output; the cheapest of these, "
             f"{cheapest}, takes {takes}"
         )
 

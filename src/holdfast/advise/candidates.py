@@ -12,8 +12,8 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import Frontier, Measure, internal_completeness, measured_criticality, output_fidelity
 
 OBJECTIVE_NAMES = {
-    "measured": "what was measured",
-    "criticality": "what was measured, weighed along the graph",
+    "measured": "measured impacts",
+    "criticality": "measured impacts, weighed along the graph",
     "of": "output fidelity (PPA)",
     "ic": "internal completeness (LAAR)",
 }
@@ -32,9 +32,9 @@ class Candidate:
         """The protected units, or why there are none.
 
         >>> Candidate("of", ("a", "b")).description, Candidate("of", ()).description
-        ('a, b', 'nothing: of its best plans none that fits keeps an output alive')
+        ('a, b', 'nothing: none of its best plans within the budget keeps an output alive')
         """
-        return ", ".join(self.protected) or "nothing: of its best plans none that fits keeps an output alive"
+        return ", ".join(self.protected) or "nothing: none of its best plans within the budget keeps an output alive"
 
 
 def candidate_plans(topology: Topology, impact: Mapping[str, float], budget: Budget, prices: Prices) -> list[Candidate]:

@@ -62,7 +62,7 @@ class AdviceLoop:
         impact = {name: loss.mean for name, loss in single.items()}
         if not sum(impact.values()):
             raise HoldfastError(
-                "no failure left a mark on the output: no section of it was more than 3 % off at any offset, so nothing needs a "
+                "no failure changed the output noticeably: every section stayed within 3 % at every offset, so nothing needs a "
                 "replica; longer outages (--outage) may show more"
             )
         prices = Prices(self.tasks, cpu)
@@ -76,7 +76,7 @@ class AdviceLoop:
             everything = Budget(replicas=sum(self.tasks.values()))
             _require_reachable_loss(attempt(everything, candidate_plans(self.topology, impact, everything, prices))[0])
         attempts = (attempt(budget, plans) for budget, plans in self._plans(impact, prices))
-        return next((advice, tried) for advice, tried in attempts if advice.kept)
+        return next((advice, tried) for advice, tried in attempts if advice.reaching_goal)
 
     def _advice(
         self,
@@ -102,10 +102,10 @@ class AdviceLoop:
             because=reasons(assessed, self.choices),
             prices=prices,
             units=self.units,
-            kept=self._objectives_reaching_goal(measured_plans, single),
+            reaching_goal=self._objectives_reaching_goal(measured_plans, single),
             failing_over={name: loss_of_case(case.name, measured) for name, case in over.items()},
-            asked_ic=self.options["ic"],
-            asked_loss=self.options["loss"],
+            goal_ic=self.options["ic"],
+            goal_loss=self.options["loss"],
         )
 
     def _plans(self, impact: Mapping[str, float], prices: Prices) -> Iterator[tuple[Budget, list[Candidate]]]:
@@ -183,8 +183,8 @@ class AdviceLoop:
 
     @cached_property
     def _outage_s(self) -> float:
-        given: float | None = self.options["outage_s"]
-        return max(default_outages(self.context)) if given is None else given
+        outage_s: float | None = self.options["outage_s"]
+        return max(default_outages(self.context)) if outage_s is None else outage_s
 
     def _campaign_options(self, folder: str, fitting: Campaign | None = None) -> dict[str, Any]:
         """Return options of `holdfast assess` for a campaign, with the offsets and section of `fitting` if given."""
@@ -202,10 +202,10 @@ class AdviceLoop:
 
 def _require_reachable_loss(best: Advice) -> None:
     """Raise HoldfastError if not even full replication reduces the loss to the requested share."""
-    if best.kept or best.asked_loss is None:
+    if best.reaching_goal or best.goal_loss is None:
         return
     remaining = min(each.single.mean for each in best.plans) / best.unprotected.mean
     raise HoldfastError(
-        f"--loss: even with a replica of everything {percent(remaining, digits=6)} of the loss under single failures is left, "
-        f"which is the best there is; wanted {percent(best.asked_loss, digits=6)} (a shorter --failover leaves less)"
+        f"--loss: even with a replica of everything {percent(remaining, digits=6)} of the loss under single failures remains; "
+        f"expected at most {percent(best.goal_loss, digits=6)} (a shorter --failover leaves less)"
     )

@@ -16,7 +16,7 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
         for name in advice.chosen.candidate.protected
         for task in _tasks(advice, name)
     ]
-    left = [
+    unreplicated = [
         UnreplicatedTask(task=task, why=advice.why(name))
         for name in advice.ranking
         if name not in advice.chosen.candidate.protected
@@ -30,7 +30,7 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
         budget=max(len(replicated), advice.budget.replicas or 0),
         quality=spared_share(advice),
         replicated=tuple(replicated),
-        left=tuple(left),
+        left=tuple(unreplicated),
         next=_next(advice),
     )
 
@@ -52,7 +52,7 @@ def _next(advice: Advice) -> NextUnit | None:
     if following is None:
         return None
     why = (
-        f"{counted(following.replicas)} of {following.operator} would leave {following.left:.1%} of the loss to be expected of "
+        f"{counted(following.replicas)} of {following.operator} would leave {following.left:.1%} of the expected loss of "
         f"single failures, for {following.cpu:.0%} more of full replication's CPU"
     )
     start = tuple(_tasks(advice, following.operator))

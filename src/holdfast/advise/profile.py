@@ -52,8 +52,8 @@ def _measured(spark: SparkSession, app: App, frames: dict[str, DataFrame]) -> Pr
     with progress_bar("measuring PEs") as bar:
         measurement = measure(spark, app, frames, progress=lambda what, done, total: bar(done, total))
     descriptor = describe(app, measurement, nodes=2)
-    named = {node: f"n{number}" for number, node in enumerate(descriptor.nodes, 1)}  # as holdfast run names its nodes
-    descriptor = descriptor.model_copy(update={"nodes": {named[node]: about for node, about in descriptor.nodes.items()}})
+    names = {node: f"n{number}" for number, node in enumerate(descriptor.nodes, 1)}  # as holdfast run names its nodes
+    descriptor = descriptor.model_copy(update={"nodes": {names[node]: about for node, about in descriptor.nodes.items()}})
     topology = topology_of(app.graph(), name=app.name, rates=measurement.leaving, shares=measurement.shares)
     return Profile(descriptor, topology, cpu_of(measurement, descriptor))
 

@@ -44,13 +44,13 @@ def _protected(advice: Advice, name: str) -> str:
 def _unprotected(advice: Advice, name: str) -> str:
     """Return the first reason that applies: no effect on the output, goal reached without it, over budget, or a worse plan."""
     if not any(advice.single[name].by_offset):
-        return "no failure of it alone left a mark on the output"
-    if advice.asked is not None:
-        return f"{advice.asked} is kept without it, and {_takes(advice, name)}"
+        return "its failure alone does not change the output"
+    if advice.goal is not None:
+        return f"{advice.goal} is reached without it, and {_takes(advice, name)}"
     fits = advice.budget.affords((*advice.chosen.candidate.protected, name), advice.prices)
     rivals = [_rival(advice, each) for each in advice.plans if name in each.candidate.protected]
     if fits:
-        return next(iter(rivals), f"{_takes(advice, name)}, which would fit, but none of the plans that were tried has it")
+        return next(iter(rivals), f"{_takes(advice, name)}, which would fit, but no plan that was tried includes it")
     return "; ".join([f"{_takes(advice, name)}, and {_room(advice)}", *rivals[:1]])
 
 
@@ -64,21 +64,20 @@ def _room(advice: Advice) -> str:
     budget, protected = advice.budget, advice.chosen.candidate.protected
     if budget.share is not None:
         remaining = max(0.0, budget.share - advice.prices.share(protected))
-        return f"of the budget of {budget} only {percent(remaining)} was left beside the others"
+        return f"only {percent(remaining)} of the budget of {budget} remains"
     whole = budget.replicas or 0
     over = max(0, whole - advice.replicas)
-    left_over = f"{over or 'none'} {'were' if over > 1 else 'was'} left"
-    return f"of the budget of {counted(whole)} {left_over} beside the others"
+    return f"{over or 'none'} of the budget of {counted(whole)} {'remain' if over > 1 else 'remains'}"
 
 
 def _rival(advice: Advice, rival: MeasuredPlan) -> str:
     """Return why another plan was not chosen."""
-    chosen, plan = advice.chosen, f"the plan by {OBJECTIVE_NAMES[rival.candidate.objective]}, which has it,"
+    chosen, plan = advice.chosen, f"the plan by {OBJECTIVE_NAMES[rival.candidate.objective]}, which includes it,"
     if is_larger_loss(rival.together.mean, chosen.together.mean):
         return f"{plan} lost more when all others failed at once ({_against(rival.together.mean, chosen.together.mean)})"
     if is_larger_loss(rival.single.mean, chosen.single.mean):
         return f"{plan} lost more when one failed ({_against(rival.single.mean, chosen.single.mean)} on average)"
-    return f"{plan} lost no less"
+    return f"{plan} is no better"
 
 
 def _against(*figures: float) -> str:

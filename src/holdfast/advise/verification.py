@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,16 +32,15 @@ FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
 """When the first PE is killed, the time between kills (each must be repaired before the next), and the time from the last kill to
 the end; all in seconds of the run. An epoch takes at most one second."""
 SAME = 1e-9
-COMPARED = (
-    "A kill may cost no more output, in seconds of it, than the worst outage that was injected; less is no failure. Where there "
-    "is a replica, every epoch must also leave exact at once."
+CONDITION = (
+    "A kill may cost at most as many seconds of output as the worst injected outage. With a replica, every epoch must also be "
+    "exact at first."
 )
 """The condition that is verified."""
-SHOWN = (
-    "Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up. One without a replica is restarted "
-    "from its checkpoint, sooner than the outages of the trials end, so a real kill should cost at most what was stated. That it "
-    "costs no more is shown here; what an outage of that length costs, and what the loss of a node or several failures at once "
-    "do, is not."
+SCOPE = (
+    "Each kill ends all primaries of one PE or source, on nodes that stay up. A PE without a replica restarts from its checkpoint "
+    "before an outage of the trials would end, so a real kill should cost at most what was stated. The run shows that it costs no "
+    "more. It does not show the cost of an outage of that length, of the loss of a node, or of several failures at once."
 )
 """What the kills show and do not show."""
 
@@ -96,10 +95,10 @@ class Kill:
     def __str__(self) -> str:
         who = f"{self.operator} ({'with a replica' if self.stated.protected else 'without one'})"
         if self.at_s is None:
-            return f"{who}: the run was over before it was to be killed, so it shows nothing"
+            return f"{who}: the run ended before the kill, so it shows nothing"
         if not self.noticed:
-            return f"{who}: nobody noticed the kill after {self.at_s:.0f} s, so it shows nothing"
-        output = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
+            return f"{who}: the orchestrator did not detect the kill after {self.at_s:.0f} s, so it shows nothing"
+        output = f"{self.inexact} of {self.epochs} epochs were tentative or absent at first"
         quality = ""
         if self.quality is not None:
             quality = f"; {describe_quality(self.quality)}{self._cost_text}"
@@ -117,17 +116,19 @@ def describe_quality(quality: float) -> str:
     """Return a quality as text.
 
     >>> describe_quality(0.98), describe_quality(inf)
-    ('quality 0.98', 'quality without measure: there was output where there should be none')
+    ('quality 0.98', 'infinite quality: there was output where none was expected')
     """
-    return f"quality {quality:.4g}" if isfinite(quality) else "quality without measure: there was output where there should be none"
+    return f"quality {quality:.4g}" if isfinite(quality) else "infinite quality: there was output where none was expected"
 
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of a run with real kills."""
+    """The result of a run with real kills. `compared` is the condition that is verified, `shown` what the kills show."""
 
     kills: tuple[Kill, ...]
     verdicts: tuple[Verdict, ...]
+    compared: ClassVar[str] = CONDITION
+    shown: ClassVar[str] = SCOPE
 
     @property
     def holds(self) -> bool:
@@ -137,16 +138,6 @@ class Verified:
     @property
     def conclusion(self) -> str:
         return f"Real kills: the promise {'held' if self.holds else 'did NOT hold'}."
-
-    @property
-    def compared(self) -> str:
-        """The condition that is verified, as text."""
-        return COMPARED
-
-    @property
-    def shown(self) -> str:
-        """What the kills show and do not show, as text."""
-        return SHOWN
 
     def lines(self) -> list[str]:
         """Return the result as lines of text, the conclusion first."""
@@ -194,7 +185,7 @@ def seconds_for(kills: int, epoch_s: float) -> float:
 def progress_of(kills: int, report: Callable[[int, int], None], *, clock: Callable[[], float] = time.time) -> Show:
     """Return a callback that reports the seconds since the run's first epoch, out of the duration of the run."""
 
-    def show(story: object, nodes: object, timeline: Timeline | None) -> None:
+    def show(job: object, nodes: object, timeline: Timeline | None) -> None:
         if timeline is not None:
             report(max(0, min(int(run_s(kills)), int(clock() - timeline.opened_s))), int(run_s(kills)))
 

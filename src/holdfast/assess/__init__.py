@@ -37,7 +37,7 @@ __all__ = [
     "position",
     "read_campaign",
     "require_room",
-    "require_same_so_far",
+    "require_same_campaign",
     "run_campaign",
     "select_scores",
     "show_progress",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from holdfast.assess.assessment import Assessment, CaseView, OffsetView, assess
     from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
     from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_so_far
+    from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_campaign
     from holdfast.assess.campaign_run import run_campaign
     from holdfast.assess.campaign_setup import (
         DEFAULT_OPTIONS,

@@ -53,7 +53,7 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     longest = max(other.recovery for other in assessment.cases)
     if view.impact == 0:
         return OperatorAdvice(
-            view.case, "nothing to protect", ("no section of the output left the threshold at any offset", *_too_long(view))
+            view.case, "nothing to protect", ("the output stayed within the threshold in every section", *_too_long(view))
         )
     share = view.impact / most
     equals = [other.case for other in assessment.cases if other.impact == most and other.case != view.case]
@@ -64,10 +64,10 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
             f"{view.lasting.offset:,}"
         )
     elif at_once:
-        recovered = f"the output is right again as soon as it is back (after {_sections(view.recovery)})"
+        recovered = f"the output is correct as soon as it resumes (after {_sections(view.recovery)})"
     else:
-        worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
-        recovered = f"the output is right again after {_sections(view.recovery)}{worst}"
+        worst = ", the longest of all" if view.recovery == longest and len(assessment.cases) > 1 else ""
+        recovered = f"the output is correct again after {_sections(view.recovery)}{worst}"
     reasons = [
         f"its quality impact of {view.impact:,.2f} at the worst offset is {_share(share, equals)}",
         *_thin(view),
@@ -75,7 +75,7 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     ]
     unpredictable = not view.dependency.accepted and view.dependency.deviation > DEPENDENT
     if unpredictable:
-        reasons.append(f"what its failure does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
+        reasons.append(f"the effect of its failure depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # missing output is an error of 1 per section
     if share >= CRITICAL and not no_worse_than_silence:
@@ -98,14 +98,14 @@ def _thin(view: CaseView) -> tuple[str, ...]:
     if part < MOST:
         return ()
     thin = _sections(int(np.count_nonzero(squares)))
-    return (f"{part:.0%} of that is {thin} in which golden scores next to nothing: longer ones (--section) would weigh them less",)
+    return (f"{part:.0%} of that is {thin} with almost no golden output: longer sections (--section) give them less weight",)
 
 
 def _too_long(view: CaseView) -> tuple[str, ...]:
     """Return a reason if sections are too long to show the effect of an outage."""
     if view.outage_sections > 2:
         return ()
-    return ("but a section is longer than the longest outage, and shorter ones (--section) may show what these hide",)
+    return ("but a section is longer than the longest outage: shorter sections (--section) may show more",)
 
 
 def _sections(count: int) -> str:
@@ -119,11 +119,12 @@ def _about_outages(view: CaseView) -> str:
     if abs(view.outage_impact) >= MONOTONE and grows:
         direction = "falls" if slope < 0 else "rises above the truth"
         return (
-            f"the longer it is out the more quality {direction} (correlation {view.outage_impact:.2f}), so a quicker restart pays"
+            f"the longer the outage, the more quality {direction} (correlation {view.outage_impact:.2f}), "
+            "so a quicker restart helps"
         )
     if view.changes_sign:
         return (
-            f"short and long outages err on different sides (correlation {view.outage_impact:.2f}), "
+            f"short and long outages change the output in opposite directions (correlation {view.outage_impact:.2f}), "
             "so a quicker restart may not help"
         )
-    return f"its damage does not simply follow the outage (correlation {view.outage_impact:.2f})"
+    return f"its damage does not grow steadily with the outage (correlation {view.outage_impact:.2f})"

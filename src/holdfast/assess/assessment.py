@@ -77,8 +77,8 @@ class CaseView:
 
         Offsets where the trace ends with the outage are ignored.
         """
-        seen = [view for view in self.offsets if view.lasting and len(view.errors) > self.outage_sections]
-        return min(seen, key=lambda view: view.offset, default=None)
+        lasting = [view for view in self.offsets if view.lasting and len(view.errors) > self.outage_sections]
+        return min(lasting, key=lambda view: view.offset, default=None)
 
     @property
     def turning(self) -> OffsetView | None:
@@ -234,11 +234,11 @@ class _Assessor:
         if view is None:
             return ()
         worst, pace = view.worst, self._grid.outages[self._grid.longest[view.case]][1]
-        seen: set[Trial] = set()
+        counted: set[Trial] = set()
         sums = {outage_s: np.zeros(self._sections.count) for outage_s in sorted(self._campaign.outages_s)}
         for trial, outcome in outcomes():
-            if (trial.case, trial.offset, trial.pace) == (view.case, worst.offset, pace) and trial not in seen:
-                seen.add(trial)
+            if (trial.case, trial.offset, trial.pace) == (view.case, worst.offset, pace) and trial not in counted:
+                counted.add(trial)
                 sums[trial.outage_s] += self._scores.faulty_local(trial, outcome)
         means = {outage_s: total / self._campaign.repetitions for outage_s, total in sums.items()}
         return tuple((outage_s, self._view(worst.offset, worst.quality, mean)) for outage_s, mean in means.items())

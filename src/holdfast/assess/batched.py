@@ -187,7 +187,7 @@ def obstacle(context: CampaignContext, fault_path: FaultPath) -> str | None:
         return trace_key
     first, span = context.span
     if span * (MAX_SLOTS + 1) >= WIDEST:
-        return f"its seqs, from {first:,} to {first + span - 1:,}, are too far apart to carry the number of a trial too"
+        return f"its seqs, from {first:,} to {first + span - 1:,}, cover too wide a range to encode the number of a trial as well"
     other = [score.expression for score in context.scores if not score.additive]
     if other:
         return f"the score '{other[0]}' is not a sum, count or average, so it cannot be computed from the rows that differ"

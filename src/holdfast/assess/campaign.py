@@ -54,8 +54,8 @@ class Campaign:
         errors += [f"a rate is 'average' or 'peak', got '{pace}'" for pace in self.paces if pace not in PACES]
         errors += [] if self.repetitions >= 1 else [f"repetitions must be at least 1, got {self.repetitions}"]
         if self.golden_runs < self.repetitions:
-            errors.append(f"golden runs must be at least as many as the {self.repetitions} repetitions, got {self.golden_runs}")
-        errors += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
+            errors.append(f"there must be at least as many golden runs as repetitions ({self.repetitions}), got {self.golden_runs}")
+        errors += [] if self.section >= 1 else [f"a section has at least 1 seq, got {self.section}"]
         errors += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
         if not 0 < self.threshold < math.inf:
             errors.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
@@ -70,7 +70,7 @@ class Campaign:
             errors.append(str(error))
         else:
             errors += [
-                f"the fault affects the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
+                f"the fault affects the {fault.side} of its targets, but the case '{case.name}' loses its {case.side}"
                 for case in self.cases
                 if case.failover_s is None and case.side != fault.side
             ]

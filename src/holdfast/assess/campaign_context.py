@@ -223,7 +223,7 @@ class CampaignContext:
                 return f"operator '{name}' groups the rows of all keys"
         groups = self.groups(self._operators_to_sink())
         if not groups:
-            return "no operator on the way to the sink has a key to tell trials apart by"
+            return "no operator on the way to the sink has a key that can separate trials"
         missing = [column for group in groups for column in group if column not in self.rows.codes]
         if missing:
             return f"column '{missing[0]}', by which operators group rows, is not in every source"
@@ -233,7 +233,7 @@ class CampaignContext:
         for column in sorted(self.rows.codes):
             if all(column in group or self._determines(group, column) for group in groups):
                 return TraceKey(column, tuple(sorted(self.rows.codes)), self.rows.codes[column])
-        return "no one column keeps the rows apart that operators keep apart"
+        return "no single column separates the rows that operators process separately"
 
     def _determines(self, group: tuple[str, ...], column: str) -> bool:
         codes = combined([self.rows.codes[name] for name in group])
@@ -270,7 +270,8 @@ class CampaignContext:
         positions: Ints = np.searchsorted(self.rows.seq, seq)
         if len(positions) and (positions[-1] >= len(self.rows.seq) or (self.rows.seq[positions] != seq).any()):
             raise HoldfastError(
-                "an operator puts out a seq that no source tuple has; it must carry the seq of the tuple that triggered it"
+                "an operator's output has a seq that no source tuple has; every output row must have the seq of the tuple that "
+                "triggered it"
             )
         return positions
 

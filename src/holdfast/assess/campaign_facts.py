@@ -79,5 +79,5 @@ def require_shape(path: Path, document: Mapping[str, Any], campaign: Campaign) -
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise HoldfastError(
-            f"results file '{path}' is damaged ({'; '.join(missing[:3])}{more}); remove it, and the same command finds it out again"
+            f"results file '{path}' is damaged ({'; '.join(missing[:3])}{more}); remove it; the same command then computes it again"
         )

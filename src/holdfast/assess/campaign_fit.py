@@ -38,8 +38,8 @@ def has_fractions(context: CampaignContext, case: Case) -> bool:
 def divergence_errors(context: CampaignContext, cases: Iterable[Case]) -> list[str]:
     """Return an error message for each case whose streams have no value that a divergence can change."""
     return [
-        f"a divergence changes fractional numbers, and what it would change at {case.name} "
-        f"({', '.join(context.injected_edges(case))}) has none; give other targets, or another fault"
+        f"a divergence changes fractional numbers, but the streams that it would change at {case.name} "
+        f"({', '.join(context.injected_edges(case))}) have none; give other targets, or another fault"
         for case in cases
         if not has_fractions(context, case)
     ]
@@ -53,7 +53,7 @@ def case_tempo(context: CampaignContext, locator: OutageLocator, case: Case, rat
     """
     if case.side == "input" and not case.at_once and frozenset(case.target) in rates:
         return rates[frozenset(case.target)]
-    given = [rates.get(frozenset({source.name})) for source in context.graph.sources]
-    known = [tempo for tempo in given if tempo is not None]
-    together = Tempo(sum(tempo.average for tempo in known), sum(tempo.peak for tempo in known))
-    return locator.tempo_of(context.graph, case, sources=together if len(known) == len(given) else None)
+    tempos = [rates.get(frozenset({source.name})) for source in context.graph.sources]
+    known_tempos = [tempo for tempo in tempos if tempo is not None]
+    together = Tempo(sum(tempo.average for tempo in known_tempos), sum(tempo.peak for tempo in known_tempos))
+    return locator.tempo_of(context.graph, case, sources=together if len(known_tempos) == len(tempos) else None)

@@ -31,7 +31,7 @@ class Results:
         require_room(folder)
         self._is_new = not folder.exists()
         self._scan: tuple[list[Path], list[_OutcomeLocation]] | None = None
-        self._take(taken=begun(folder) or self._busy())
+        self._claim(in_use=has_results(folder) or self._is_locked())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -46,13 +46,13 @@ class Results:
                 raise HoldfastError(
                     f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
                 )
-            self._take(taken=begun(self.folder))  # another process may have used the folder before the lock
+            self._claim(in_use=has_results(self.folder))  # another process may have used the folder before the lock
             for part in self.folder.rglob(".*.part"):  # partial files of a killed process
                 part.unlink()
             try:
                 yield
             except HoldfastError:
-                self._leave()
+                self._remove_if_unused()
                 raise
 
     def done(self) -> set[Trial]:
@@ -68,7 +68,7 @@ class Results:
             with path.open("rb") as file:
                 for location in locations:
                     file.seek(location.begin)
-                    yield _parsed(file.readline(), path, location.line)
+                    yield _parse_outcome(file.readline(), path, location.line)
 
     def add(self, outcomes: Iterable[tuple[Trial, TrialOutcome]]) -> None:
         """Write a batch of outcomes atomically."""
@@ -91,24 +91,24 @@ class Results:
         require_shape(path, document, self.campaign)
         return document
 
-    def _take(self, *, taken: bool) -> None:
+    def _claim(self, *, in_use: bool) -> None:
         """Write the campaign's definition into the folder, and find the number of the next outcome file."""
-        if taken and self._definition.exists():
+        if in_use and self._definition.exists():
             _require_equal(self._definition, read_json(self._definition), self.campaign.document())
         if not self._definition.exists() or read_json(self._definition) != self.campaign.document():
             write_whole(self._definition, json.dumps(self.campaign.document(), indent=2))
         self._numbers = count(1 + max((int(path.stem) for path in self._files()), default=-1))
 
-    def _leave(self) -> None:
+    def _remove_if_unused(self) -> None:
         """Remove this campaign's files if it has no results yet, and the folder if this object created it."""
-        if begun(self.folder):
+        if has_results(self.folder):
             return
         for path in (self._definition, self._lock):
             path.unlink(missing_ok=True)
         if self._is_new and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
-    def _busy(self) -> bool:
+    def _is_locked(self) -> bool:
         """Return whether another process has the lock."""
         if not self._lock.exists():
             return False
@@ -136,10 +136,10 @@ def require_room(folder: Path) -> None:
         raise HoldfastError(f"'{folder}' is a file; results need a folder: give another --out")
     above = next(path for path in folder.absolute().parents if path.exists())
     if not above.is_dir():
-        raise HoldfastError(f"'{folder}' cannot be made, because '{above}' is a file; give another --out")
+        raise HoldfastError(f"'{folder}' cannot be created, because '{above}' is a file; give another --out")
     definition = folder / "campaign.json"
     if folder.exists() and not definition.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-        raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
+        raise HoldfastError(f"folder '{folder}' has files but no campaign; give a new or an empty one")
 
 
 @dataclass(frozen=True, order=True)
@@ -156,38 +156,38 @@ def _locations_in(path: Path) -> Iterator[_OutcomeLocation]:
     begin = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
-            yield _OutcomeLocation(_parsed(line, path, number)[0], path, number, begin)
+            yield _OutcomeLocation(_parse_outcome(line, path, number)[0], path, number, begin)
             begin += len(line)
 
 
-def _parsed(line: bytes, path: Path, number: int) -> tuple[Trial, TrialOutcome]:
+def _parse_outcome(line: bytes, path: Path, number: int) -> tuple[Trial, TrialOutcome]:
     try:
         document = json.loads(line)
         case, offset, outage_s, pace, repetition = document["trial"]
         return Trial(case, offset, outage_s, pace, repetition), TrialOutcome.of(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HoldfastError(
-            f"results file '{path}' is damaged in line {number}; remove it, and its trials are run again"
+            f"results file '{path}' is damaged in line {number}; remove it; the same command then runs its trials again"
         ) from error
 
 
-def begun(folder: Path) -> bool:
+def has_results(folder: Path) -> bool:
     """Return whether a folder has results. A folder without results may be reused for another campaign."""
     return any(_outcome_files(folder)) or any((folder / "golden").glob("*.npz"))
 
 
-def require_same_so_far(folder: Path, known: Mapping[str, Any]) -> None:
-    """Raise HoldfastError if the folder has results of a campaign that differs in the values in `known`, a part of the campaign's
+def require_same_campaign(folder: Path, partial: Mapping[str, Any]) -> None:
+    """Raise HoldfastError if the folder has results of a campaign that differs in the values in `partial`, a part of the campaign's
     document. This reports the error before the trace is read."""
     definition = folder / "campaign.json"
-    if not definition.exists() or not begun(folder):
+    if not definition.exists() or not has_results(folder):
         return
     stored = read_json(definition)
     subject = stored.get("subject")
-    comparable = {name: stored.get(name) for name in known}
+    comparable = {name: stored.get(name) for name in partial}
     if isinstance(subject, dict):
-        comparable["subject"] = {name: subject.get(name) for name in known["subject"]}
-    _require_equal(definition, comparable, known)
+        comparable["subject"] = {name: subject.get(name) for name in partial["subject"]}
+    _require_equal(definition, comparable, partial)
 
 
 def read_campaign(folder: Path) -> Campaign:

@@ -60,12 +60,12 @@ def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:
     kind, *parameters = (word.strip() for word in text.split(","))
     if kind not in KINDS:
         raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}")
-    known = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
+    allowed = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
     fault: dict[str, Any] = {"kind": kind}
     for parameter in parameters:
         name, _, value = parameter.partition("=")
-        if name not in known:
-            has = f"its parameters are: {', '.join(known)}" if known else "it has no parameters"
+        if name not in allowed:
+            has = f"its parameters are: {', '.join(allowed)}" if allowed else "it has no parameters"
             raise HoldfastError(f"--fault: a {kind} has no '{name}'; {has}")
         try:
             fault[name] = int(value) if value.isdigit() else float(value)
@@ -89,8 +89,8 @@ def build_cases(targets: Sequence[Target], groups: Sequence[Target], *, failover
 def select_scores(app: App, texts: Sequence[str], sink: str | None = None) -> list[OutputScore]:
     """Return the scores for a sink: those in `texts` (expressions or ready-made names), or else the application's own."""
     if sink is not None and sink not in {node.name for node in app.graph().sinks}:
-        known = ", ".join(node.name for node in app.graph().sinks)
-        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
+        sinks = ", ".join(node.name for node in app.graph().sinks)
+        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {sinks}")
     own = own_scores(app, sink=sink)
     return [ready_made(app, text, sink=sink) if text in READY_MADE else score_of(own[0].sink, text) for text in texts] or own
 

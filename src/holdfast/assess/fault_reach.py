@@ -119,7 +119,7 @@ class _Forward:
     def __init__(self, golden_index: GoldenIndex, fault_path: FaultPath, first: int, last: int) -> None:
         self._index, self._path = golden_index, fault_path
         self._first, self._last = first, last
-        self._known: dict[str, tuple[Ints, Ints]] = {}
+        self._spans: dict[str, tuple[Ints, Ints]] = {}
 
     def at(self, sink: str) -> tuple[Ints, Ints]:
         node = self._index.graph.nodes[sink]
@@ -147,10 +147,10 @@ class _Forward:
         return low, high
 
     def _stream(self, stream: str) -> tuple[Ints, Ints]:
-        if stream not in self._known:
+        if stream not in self._spans:
             changed = stream in self._path.operators
-            self._known[stream] = self._operator(self._index.graph.operator(stream)) if changed else self._nothing()
-        return self._known[stream]
+            self._spans[stream] = self._operator(self._index.graph.operator(stream)) if changed else self._nothing()
+        return self._spans[stream]
 
     def _operator(self, operator: Operator) -> tuple[Ints, Ints]:
         golden_index = self._index

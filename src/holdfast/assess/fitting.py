@@ -24,7 +24,7 @@ def cases_reaching(graph: Graph, cases: Sequence[Case], sink: str) -> list[Case]
     upstream = graph.upstream(sink)
     others = [case.name for case in cases if upstream.isdisjoint(case.target)]
     if others:
-        say(f"left out, because they do not lead to sink '{sink}', which is scored (--sink): {', '.join(others)}")
+        say(f"skipped, because they do not lead to sink '{sink}', which is scored (--sink): {', '.join(others)}")
     return [case for case in cases if not upstream.isdisjoint(case.target)]
 
 
@@ -34,7 +34,7 @@ def cases_with_tuples(graph: Graph, cases: Sequence[Case], locator: OutageLocato
     for side, what in (("input", "reaches"), ("output", "leaves")):
         names = [case.name for case in idle if case.side == side]
         if names:
-            say(f"left out, because nothing {what} {'it' if len(names) == 1 else 'them'} on this trace: {', '.join(names)}")
+            say(f"skipped, because nothing {what} {'it' if len(names) == 1 else 'them'} on this trace: {', '.join(names)}")
     return [case for case in cases if locator.count(graph, case)]
 
 
@@ -43,7 +43,7 @@ def cases_with_fractions(context: CampaignContext, cases: Sequence[Case]) -> lis
     insensitive = [case.name for case in cases if not has_fractions(context, case)]
     if not insensitive or len(insensitive) == len(cases):
         return list(cases)
-    say(f"left out, because there are no fractional numbers that could diverge: {', '.join(insensitive)}")
+    say(f"skipped, because there are no fractional numbers that could diverge: {', '.join(insensitive)}")
     return [case for case in cases if case.name not in insensitive]
 
 

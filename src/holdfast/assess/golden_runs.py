@@ -85,7 +85,7 @@ def load_golden(path: Path) -> Golden:
             rows = KeyedSeqs(arrays["codes"], int(arrays["span"][0]), int(arrays["base"][0]))
             return Golden(int(arrays["seed"][0]), parts, Outputs(rows, values))
     except (ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise HoldfastError(f"results file '{path}' is damaged; remove it, and the golden run is made again") from error
+        raise HoldfastError(f"results file '{path}' is damaged; remove it; the same command then repeats the golden run") from error
 
 
 def section_parts(context: CampaignContext, output: DataFrame) -> dict[str, Floats]:
@@ -117,9 +117,9 @@ def require_numbers(context: CampaignContext, part: str, sections: Ints, values:
     at = wrong[np.argmin(sections[wrong])]
     score = next(score.expression for score in context.scores if part in score.parts)
     begin = context.sections.origin + int(sections[at]) * context.sections.length
-    what = "no number (nan)" if np.isnan(values[at]) else "infinite"
+    value = "no number (nan)" if np.isnan(values[at]) else "infinite"
     raise HoldfastError(
-        f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + context.sections.length - 1:,}; every "
+        f"the score '{score}' is {value} in the section of seqs {begin:,} to {begin + context.sections.length - 1:,}; every "
         "section needs a finite one: score other values, or leave such rows out of the output"
     )
 

@@ -102,8 +102,8 @@ def ready_made(app: App, kind: str, *, sink: str | None = None) -> OutputScore:
     name, inside = _call(own.expression)
     if name not in ("sum", "avg", "mean") or not inside:
         raise HoldfastError(
-            f"the score '{own.expression}' of application '{app.name}' is not a sum or average of something, so its {kind} is not "
-            f"known; write the score out, such as {'sum' if kind == 'sum' else 'avg'}(column)"
+            f"the score '{own.expression}' of application '{app.name}' is not a sum or average, so its {kind} variant is "
+            f"unknown; give an expression, such as {'sum' if kind == 'sum' else 'avg'}(column)"
         )
     return score_of(own.sink, f"{'sum' if kind == 'sum' else 'avg'}({inside})")
 

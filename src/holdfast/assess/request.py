@@ -10,7 +10,7 @@ from holdfast.app import App, Graph
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import OUTAGES_S, Campaign
 from holdfast.assess.campaign_fit import Rates
-from holdfast.assess.campaign_folder import require_room, require_same_so_far
+from holdfast.assess.campaign_folder import require_room, require_same_campaign
 from holdfast.assess.campaign_setup import (
     build_cases,
     campaign_figures,
@@ -144,20 +144,20 @@ def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]
     """Raise HoldfastError unless the results folder can hold this campaign, as far as known without its trace."""
     require_room(options["out"])
     if request.cases and request.scores and request.fault and options["trace"] is not None:
-        require_same_so_far(options["out"], json.loads(json.dumps(_known(request, app_file, options))))
+        require_same_campaign(options["out"], json.loads(json.dumps(_partial_document(request, app_file, options))))
 
 
-def _known(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+def _partial_document(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the campaign's document that does not depend on the trace's content."""
     sink = request.scores[0].sink
     subject = describe_partial_subject(request.app, app_file, options["trace"], request.mapping)
-    known = campaign_figures(options, fault=request.fault) | {
+    document = campaign_figures(options, fault=request.fault) | {
         "subject": subject | ({"rates": rates_by_name(request.rates)} if request.rates else {}),
         "scores": [score.expression for score in request.scores],
         "sink": sink,
         "affected": options["affected"] or own_affected(request.app, sink),
     }
-    given = {"offsets": options["offsets"], "outages_s": options["outages"], "section": options["section"]}
+    optional = {"offsets": options["offsets"], "outages_s": options["outages"], "section": options["section"]}
     if options["targets"]:
-        given["cases"] = [[list(case.target), case.failover_s] for case in request.cases]
-    return known | {name: value for name, value in given.items() if value}
+        optional["cases"] = [[list(case.target), case.failover_s] for case in request.cases]
+    return document | {name: value for name, value in optional.items() if value}

@@ -70,9 +70,9 @@ class Runner:
             errors += divergence_errors(context, campaign.cases)
         if errors:
             raise CompoundError("the campaign", errors)
-        whole = "it was asked for" if way == "slow" else None
+        whole = "requested with --way slow" if way == "slow" else None
         if whole is None and isinstance(fault, Reordering):
-            whole = "tuples that change places change which key a seq belongs to"
+            whole = "reordered tuples change which key a seq belongs to"
         obstacles = {name: whole or obstacle(context, fault_path) for name, fault_path in self.fault_paths.items()}
         self.not_batched = {name: reason for name, reason in obstacles.items() if reason}
         shared = [case for case in campaign.cases if case.name not in self.not_batched]
@@ -82,9 +82,7 @@ class Runner:
             self.not_batched = dict.fromkeys(self.fault_paths, reason)
         if way == "fast" and self.not_batched:
             name, reason = next(iter(self.not_batched.items()))
-            raise HoldfastError(
-                f"trials of {name} cannot share Spark jobs: {reason}; leave --way out to run each of them by itself"
-            )
+            raise HoldfastError(f"trials of {name} cannot share Spark jobs: {reason}; omit --way to run each of them separately")
         self.locator, self.golden_index = self._read_streams()
         steps.end()
 

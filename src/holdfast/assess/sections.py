@@ -33,7 +33,7 @@ class Sections:
         count = (last - origin) // length + 1
         if count > MOST:
             raise HoldfastError(
-                f"sections of {length:,} keys cut the seqs from {first:,} to {last:,} into {count:,}, and there may be at most "
+                f"{count:,} sections of {length:,} seqs cover the seqs from {first:,} to {last:,}, but there may be at most "
                 f"{MOST:,}; give longer ones with --section, such as {-(-(last - first + 1) // 1000):,}"
             )
         return cls(length, origin, count)

@@ -60,10 +60,10 @@ def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]
     members = {name: _members(graph, name) for group in groups for name in group}
     unknown = [f"'{name}'" for name, operators in members.items() if not operators]
     if unknown:
-        known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
+        names = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
         one = f"target {unknown[0]} is not a source, operator or PE"
         text = one if len(unknown) == 1 else f"targets {', '.join(unknown)} are not sources, operators or PEs"
-        raise HoldfastError(f"{text} of this application; they are: {known}")
+        raise HoldfastError(f"{text} of this application; they are: {names}")
     if not all(groups):
         raise HoldfastError("a target needs at least one operator or source")
     targets = [{member for name in group for member in members[name]} for group in groups]

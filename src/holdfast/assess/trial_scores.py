@@ -70,10 +70,10 @@ class TrialScores:
 
     def add(self, trial: Trial, outcome: TrialOutcome) -> None:
         run = self._run(trial.repetition)
-        known = self._known(trial.case, trial.offset)
-        whole = outcome.applied(self._golden[run]) if not known or self._grid.is_longest(trial) else None
-        if known:
-            totals = {part: known[run][part] + outcome.total(part) for part in self._score.parts}
+        affected = self._recorded_parts(trial.case, trial.offset)
+        whole = outcome.applied(self._golden[run]) if not affected or self._grid.is_longest(trial) else None
+        if affected:
+            totals = {part: affected[run][part] + outcome.total(part) for part in self._score.parts}
             self._faulty[self._grid.place(trial)] = self._score.over(totals)
         elif whole is not None:
             stretch = self._stretch(trial.case, trial.offset)
@@ -108,16 +108,16 @@ class TrialScores:
 
     def _affected(self, case: str, offset: int) -> Sequence[Mapping[str, float] | Parts]:
         """Return, for every golden run, the score parts over the output that the longest outage can change."""
-        known = self._known(case, offset)
-        if known:
-            return known
+        recorded = self._recorded_parts(case, offset)
+        if recorded:
+            return recorded
         stretch = self._stretch(case, offset)
         return [{part: run[part][stretch] for part in self._score.parts} for run in self._golden]
 
     def _run(self, repetition: int) -> int:
         return 0 if len(self._golden) == 1 else repetition
 
-    def _known(self, case: str, offset: int) -> list[dict[str, float]] | None:
+    def _recorded_parts(self, case: str, offset: int) -> list[dict[str, float]] | None:
         """Return the golden parts over the rows that can differ, if the runner computed them; else None."""
         affected = self._facts["affected"]
         return affected[case].get(str(offset)) if affected and self._score.additive else None
@@ -139,22 +139,23 @@ def collect_scores(
     sections = sections_of(campaign, facts)
     begins = [sections.of(facts["firsts"][str(offset)]) for offset in campaign.offsets]
     ends = np.tile(np.array(begins, np.int64), (len(grid.cases), 1))
-    seen = np.zeros(grid.shape, bool)
+    has_outcome = np.zeros(grid.shape, bool)
     for trial, outcome in outcomes():
         place = grid.place(trial)
-        seen[place] = True
+        has_outcome[place] = True
         if grid.is_longest(trial):
             ends[place[:2]] = max(ends[place[:2]], outcome.sections.max(initial=0))
-    if not seen.all():
-        first = next(trial for trial in campaign.trials() if not seen[grid.place(trial)])
+    if not has_outcome.all():
+        first = next(trial for trial in campaign.trials() if not has_outcome[grid.place(trial)])
         raise HoldfastError(
-            f"{int((~seen).sum())} of {campaign.size} trials have no outcome yet, such as {first.name}; resume first"
+            f"{int((~has_outcome).sum())} of {campaign.size} trials have no outcome yet, such as {first.name}; resume first"
         )
+    uncounted = has_outcome.copy()
     score_tables = [TrialScores(campaign, facts, golden, score, grid=grid, ends=ends) for score in scores]
     for trial, outcome in outcomes():
         place = grid.place(trial)
-        if seen[place]:  # a duplicate outcome counts once
-            seen[place] = False
+        if uncounted[place]:  # a duplicate outcome counts once
+            uncounted[place] = False
             for trial_scores in score_tables:
                 trial_scores.add(trial, outcome)
     return grid, score_tables

@@ -121,7 +121,7 @@ def _sections(campaign: Campaign) -> str:
     return (
         f"The output is scored section by section, each of {campaign.section:,} of the sources' numbers (seq); a section is wrong "
         f"if it is more than {campaign.threshold:.0%} off. Impact: the squared errors of wrong sections. Recovery: how many "
-        "sections pass until the output is right again. Deviation: how much quality depends on the moment of the failure. "
+        "sections pass until the output is correct again. Deviation: how much quality depends on the moment of the failure. "
         "Correlation: between quality and the length of the outage."
     )
 

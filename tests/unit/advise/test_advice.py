@@ -1,4 +1,4 @@
-"""What is recommended, given what was measured."""
+"""The recommended plan, given the measured losses."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def advice():
         because=dict.fromkeys(UNITS, "it was seen"),
         prices=Prices({"read": 1, "count": 4, "sum": 1}, {"read": 0.1, "count": 0.3, "sum": 0.0}),
         units=UNITS,
-        kept=frozenset({"measured", "of"}),
+        reaching_goal=frozenset({"measured", "of"}),
         failing_over={"count": MEASURED["count (replica, 1 s)"], "read": Loss("read (replica, 1 s)", (0.5, 0.7), 0.1)},
     )
 
@@ -80,11 +80,11 @@ def test_plan_with_the_smallest_loss_is_chosen(advice):
 def test_chosen_plan_loses_least_when_all_others_fail(advice):
     one, other = weighed("measured", "count"), weighed("ic", "read")
     least = replace(one.together, by_offset=tuple(loss * 0.999 for loss in one.together.by_offset))
-    better = replace(advice, plans=(one, replace(other, together=least)), kept=frozenset({"measured", "ic"}))
+    better = replace(advice, plans=(one, replace(other, together=least)), reaching_goal=frozenset({"measured", "ic"}))
     assert other.single.mean > one.single.mean
     assert better.chosen.candidate == other.candidate
     assert better.chosen_for.startswith(
-        "It is the plan by internal completeness (LAAR): of the 2 that were tried none that protects"
+        "It is the plan by internal completeness (LAAR). Of the 2 plans that were tried, none that protects"
     )
     alike = replace(better, plans=(replace(other, together=one.together), one))
     assert alike.chosen == one, "of those that lose as little, the one that loses least when one fails"
@@ -105,14 +105,14 @@ def test_next_unit_is_the_costliest_unprotected(advice):
 
 
 def test_plan_that_misses_the_goal_is_not_chosen(advice):
-    assert replace(advice, kept=frozenset({"of"})).chosen.candidate == Candidate("of", ("read",))
+    assert replace(advice, reaching_goal=frozenset({"of"})).chosen.candidate == Candidate("of", ("read",))
 
 
 def test_empty_plan_is_not_chosen_if_another_exists(advice):
     empty, one = weighed("of"), weighed("measured", "count")
     assert empty.together.mean < one.together.mean / 1.05
     assert replace(advice, plans=(one, empty)).chosen == one
-    assert replace(advice, plans=(one, empty), kept=frozenset({"of"})).chosen == empty, "there is no other to recommend"
+    assert replace(advice, plans=(one, empty), reaching_goal=frozenset({"of"})).chosen == empty, "there is no other to recommend"
 
 
 def test_untried_unit_costs_nothing(advice):
@@ -128,7 +128,7 @@ def test_reasons_contain_measurements_without_verdicts():
     because = reasons(Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False), choices)
     assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest; ")
     assert because["count"].startswith("its quality impact of 2.00 at the worst offset is 3% of the largest; ")
-    assert because["sum"].startswith("no section of the output left the threshold at any offset")
+    assert because["sum"].startswith("the output stayed within the threshold in every section")
     assert because["idle"] == "nothing of it reaches the scored output on this trace"
     assert because["echo"] == f"it behaves like read, which feeds it alone and keeps nothing; of that: {because['read']}"
     assert not any("Protect" in text or "restart is enough" in text for text in because.values())
@@ -149,8 +149,8 @@ def view(case, impact):
 
 def test_completeness_names_the_requested_value(advice):
     assert advice.completeness == "an internal completeness of 0.25"
-    asked = replace(advice, asked_ic=0.2)
-    assert asked.completeness == "an internal completeness of 0.25 (asked for: 0.2)"
+    asked = replace(advice, goal_ic=0.2)
+    assert asked.completeness == "an internal completeness of 0.25 (requested: 0.2)"
     assert asked.document()["internal_completeness"] == {"kept": 0.25, "asked": 0.2}
     assert [plan["internal_completeness"] for plan in asked.document()["plans"]] == [0.25, 0.25]
 

@@ -1,4 +1,4 @@
-"""What is advised for Bargain Discovery, from impacts measured on a generated market of 1,000,000 events (seed 1)."""
+"""The advice for Bargain Discovery, from impacts measured on a generated market of 1,000,000 events (seed 1)."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def advice():
         because=dict.fromkeys(UNITS, "it was measured"),
         prices=prices,
         units=UNITS,
-        kept=frozenset(plan.objective for plan in plans),
+        reaching_goal=frozenset(plan.objective for plan in plans),
         failing_over=over,
     )
 

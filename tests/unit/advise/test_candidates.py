@@ -1,4 +1,4 @@
-"""Plans to choose from, and budgets that cannot be."""
+"""Candidate plans, and invalid budgets."""
 
 import pytest
 
@@ -70,12 +70,12 @@ def test_replicas_are_spent_completely_unlike_a_cpu_share():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("0", "got 0; with a budget of nothing there is nothing to advise"),
-        ("0%", "got 0%; with a budget of nothing there is nothing to advise"),
-        ("8", r"wanted 1 to 7 replicas \(the application has 7 tasks\), got 8"),
-        ("5%", "5% of the CPU of full replication pays for no replica; the cheapest, of read, takes 10.0%"),
+        ("0", "got 0; a budget must be above 0"),
+        ("0%", "got 0%; a budget must be above 0"),
+        ("8", r"expected 1 to 7 replicas \(the application has 7 tasks\), got 8"),
+        ("5%", "5% of the CPU of full replication buys no replica; the cheapest, of read, takes 10.0%"),
         ("101%", "up to 100%"),
-        ("-1", "wanted a number of replicas, such as 3"),
+        ("-1", "expected a number of replicas, such as 3"),
         ("half", "got 'half'"),
     ],
 )
@@ -86,14 +86,14 @@ def test_invalid_budget_is_rejected(text, message):
 
 def test_budget_below_every_units_tasks_is_rejected():
     with pytest.raises(
-        HoldfastError, match=r"wanted 2 to 6 replicas \(the application has 6 tasks, and no operator or source has f"
+        HoldfastError, match=r"expected 2 to 6 replicas \(the application has 6 tasks, and no operator or source has f"
     ):
         Budget(replicas=1).check(Prices({"read": 2, "count": 4}, {}))
 
 
 @pytest.mark.parametrize(("budget", "takes"), [(Budget(replicas=3), "4"), (Budget(share=0.5), "60.0%")])
 def test_budget_without_effect_is_rejected_with_a_larger_one(budget, takes):
-    with pytest.raises(HoldfastError, match=f"no replica of anything whose failure shows .* of these, count, takes {takes}"):
+    with pytest.raises(HoldfastError, match=f"no replica of anything whose failure changes .* of these, count, takes {takes}"):
         budget.check_worth({"read": 0.0, "count": 50.0, "sum": 0.0}, PRICES)
     budget.check_worth(IMPACT, PRICES)
 

@@ -1,4 +1,4 @@
-"""The loop of an advice on told outcomes: which budget a promise takes, and what is said of one that cannot be kept."""
+"""The loop of an advice on prepared outcomes: the budget that a goal needs, and goals that cannot be reached."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -112,7 +112,7 @@ def test_loss_goal_uses_the_fewest_replicas(apart):
 def test_unreachable_loss_goal_is_rejected_with_the_best_value(apart):
     loop = Told(loss=0.000001)
     with pytest.raises(
-        HoldfastError, match=r"even with a replica of everything 10% of the loss .* is the best there is; wanted 0.0001% "
+        HoldfastError, match=r"even with a replica of everything 10% of the loss .* remains; expected at most 0.0001% "
     ):
         loop.run(CPU)
     assert loop.tried == ["assessment", "with-plan-3"], "no other plan can be better, so none is tried"
@@ -122,7 +122,7 @@ def test_completeness_goal_uses_the_fewest_replicas(apart):
     advice, _ = Told(ic=1.0).run(CPU)
     assert advice.chosen.candidate.protected == ("count", "sum", "read")
     assert advice.next_unit() is None
-    assert advice.completeness == "an internal completeness of 1 (asked for: 1)"
+    assert advice.completeness == "an internal completeness of 1 (requested: 1)"
 
 
 def test_default_budget_is_half_of_the_cpu(apart):
@@ -142,7 +142,7 @@ def test_budget_with_the_same_plans_is_skipped():
 
 
 def test_budget_without_visible_effect_is_rejected(apart):
-    with pytest.raises(HoldfastError, match=r"25% pays for no replica of anything whose failure shows .* count, takes 50.0%"):
+    with pytest.raises(HoldfastError, match=r"25% buys no replica of anything whose failure changes .* count, takes 50.0%"):
         Told(costs={"count": 60.0}, budget="25%").run(CPU)
 
 
@@ -194,8 +194,11 @@ def test_terminal_output_names_plans_like_the_page(apart, capsys):
     _print_advice(replace(advice, plans=(*advice.plans, empty)), "no strategy", [])
     message = capsys.readouterr().out
     assert "between arrival orders" not in message
-    assert "plan by what was measured: count; one failure" in message
-    assert "plan by output fidelity (PPA): nothing: of its best plans none that fits keeps an output alive; one failure" in message
+    assert "plan by measured impacts: count; one failure" in message
+    assert (
+        "plan by output fidelity (PPA): nothing: none of its best plans within the budget keeps an output alive; one failure"
+        in message
+    )
     assert "The next: sum, 1 replica, for 25% more of full replication's CPU" in message
 
 

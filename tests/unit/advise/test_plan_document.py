@@ -1,4 +1,4 @@
-"""The plan that an advice ends with."""
+"""The plan document of an advice."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def advice():
         because={"read": "it is small", "count": "it is large"},
         prices=Prices({"read": 2, "count": 1}, {"read": 0.1, "count": 0.3}),
         units={"read": ("read",), "count": ("count",)},
-        kept=frozenset({"measured"}),
+        reaching_goal=frozenset({"measured"}),
         failing_over=OVER,
     )
 
@@ -60,9 +60,7 @@ def test_plan_has_reasons_qualities_and_the_next_unit(advice, tmp_path):
     assert plan.quality == pytest.approx(1 - 2.5 / 25)
     assert replica.quality_without == pytest.approx(0.0)
     assert (plan.next.start, plan.next.quality) == (("read/0", "read/1"), pytest.approx(1 - 1.5 / 25))
-    assert plan.next.why.startswith(
-        "2 replicas of read would leave 6.0% of the loss to be expected of single failures, for 25% more"
-    )
+    assert plan.next.why.startswith("2 replicas of read would leave 6.0% of the expected loss of single failures, for 25% more")
 
 
 def test_unspent_budget_is_kept_in_the_plan(advice):

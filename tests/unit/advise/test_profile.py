@@ -1,4 +1,4 @@
-"""Rates and costs behind an advice: measured once, and the same when it goes on."""
+"""The profile of an advice is measured once and read again when the advice is resumed."""
 
 import numpy as np
 import pytest

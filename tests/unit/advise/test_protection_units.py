@@ -1,4 +1,4 @@
-"""What fails as one: operators that are fused into a PE are protected, let fail and paid for together."""
+"""Protection units: fused operators fail, are protected and are paid for together."""
 
 import pytest
 

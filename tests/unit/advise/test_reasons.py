@@ -1,4 +1,4 @@
-"""Why a plan leaves what it leaves: it never contradicts what the plan does."""
+"""The reasons why a plan does not protect a unit never contradict the plan."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def advised(budget, *plans, **asked):
         because=dict.fromkeys(UNITS, "it was seen"),
         prices=PRICES,
         units=UNITS,
-        kept=frozenset(plan.candidate.objective for plan in plans),
+        reaching_goal=frozenset(plan.candidate.objective for plan in plans),
         failing_over=OVER,
         **asked,
     )
@@ -53,34 +53,34 @@ def test_protected_unit_states_loss_and_price():
 @pytest.mark.parametrize(
     ("advice", "why"),
     [
-        (SHARE, "its 8 replicas take 40% of full replication's CPU, and of the budget of 50% only 5% was left beside the others"),
+        (SHARE, "its 8 replicas take 40% of full replication's CPU, and only 5% of the budget of 50% remains"),
         (
             advised(Budget(replicas=4), weighed("measured", "read", "sum")),
-            "its 8 replicas take 40% of full replication's CPU, and of the budget of 4 replicas 2 were left beside the others",
+            "its 8 replicas take 40% of full replication's CPU, and 2 of the budget of 4 replicas remain",
         ),
         (
             advised(Budget(replicas=2), weighed("measured", "read", "sum")),
-            "its 8 replicas take 40% of full replication's CPU, and of the budget of 2 replicas none was left beside the others",
+            "its 8 replicas take 40% of full replication's CPU, and none of the budget of 2 replicas remains",
         ),
         (
             advised(Budget(replicas=12), weighed("measured", "join", together=9.0), weighed("ic", "read", "sum")),
-            "the plan by what was measured, which has it, lost more when all others failed at once (9 against 3)",
+            "the plan by measured impacts, which includes it, lost more when all others failed at once (9 against 3)",
         ),
         (
             advised(Budget(replicas=12), weighed("measured", "read", "sum"), weighed("of", "join")),
-            "the plan by output fidelity (PPA), which has it, lost more when one failed (4.5 against 3.25 on average)",
+            "the plan by output fidelity (PPA), which includes it, lost more when one failed (4.5 against 3.25 on average)",
         ),
         (
             advised(Budget(share=0.9), weighed("ic", "read", "sum")),
-            "its 8 replicas take 40% of full replication's CPU, which would fit, but none of the plans that were tried has it",
+            "its 8 replicas take 40% of full replication's CPU, which would fit, but no plan that was tried includes it",
         ),
         (
-            replace(SHARE, asked_loss=0.000001),
-            "a loss of at most 0.0001% is kept without it, and its 8 replicas take 40% of full replication's CPU",
+            replace(SHARE, goal_loss=0.000001),
+            "a loss of at most 0.0001% is reached without it, and its 8 replicas take 40% of full replication's CPU",
         ),
         (
-            replace(SHARE, asked_ic=0.25),
-            "an internal completeness of 0.25 is kept without it, and its 8 replicas take 40% of full replication's CPU",
+            replace(SHARE, goal_ic=0.25),
+            "an internal completeness of 0.25 is reached without it, and its 8 replicas take 40% of full replication's CPU",
         ),
     ],
 )
@@ -90,9 +90,9 @@ def test_unprotected_costly_unit_states_why(advice, why):
 
 
 def test_unit_without_effect_is_left_unprotected():
-    assert SHARE.why("idle") == f"{LEFT}no failure of it alone left a mark on the output. Measured: it was seen."
+    assert SHARE.why("idle") == f"{LEFT}its failure alone does not change the output. Measured: it was seen."
 
 
 def test_unaffordable_unit_also_names_a_rival_plan():
     advice = advised(Budget(share=0.5), weighed("measured", "read", "sum"), weighed("criticality", "join", together=9.0))
-    assert "only 5% was left beside the others; the plan by what was measured, weighed along the graph," in advice.why("join")
+    assert "only 5% of the budget of 50% remains; the plan by measured impacts, weighed along the graph," in advice.why("join")

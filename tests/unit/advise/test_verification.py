@@ -1,4 +1,4 @@
-"""What real kills are held against, from histories made by hand."""
+"""Real kills are compared with stated costs, in hand-written histories."""
 
 import json
 from dataclasses import replace
@@ -59,8 +59,8 @@ def test_kill_is_judged_by_output_until_the_next_kill():
 def test_result_states_what_kills_do_not_show():
     verified = Verified(kills(history()), ())
     assert verified.lines()[-1] == verified.document()["shown"] == verified.shown
-    assert "One without a replica is restarted from its checkpoint, sooner than the outages of the trials end" in verified.shown
-    assert "what the loss of a node or several failures at once do, is not." in verified.shown
+    assert "A PE without a replica restarts from its checkpoint before an outage of the trials would end" in verified.shown
+    assert "of the loss of a node, or of several failures at once." in verified.shown
 
 
 def test_progress_counts_from_the_first_epoch():
@@ -82,20 +82,20 @@ def test_epoch_counts_once_for_several_sinks():
 
 def test_kill_with_a_replica_must_not_affect_output():
     one, _ = kills(history(inexact=[12]))
-    assert one.holds is False and "1 of 10 epochs left tentative or absent" in str(one)
+    assert one.holds is False and "1 of 10 epochs were tentative or absent" in str(one)
 
 
 def test_unnoticed_kill_proves_nothing():
     verified = Verified(kills(history(noticed=["sum"])), ())
     assert verified.kills[0].holds is None and not verified.holds
-    assert "nobody noticed" in verified.lines()[1]
+    assert "did not detect the kill" in verified.lines()[1]
 
 
 def test_kill_after_the_end_of_the_run_proves_nothing():
     events = [event for event in history() if not (event.kind == "fault" and event.at_s == 20)]
     verified = Verified(kills(events), ())
     assert [kill.holds for kill in verified.kills] == [True, None]
-    assert verified.lines()[-2] == "sum (without one): the run was over before it was to be killed, so it shows nothing"
+    assert verified.lines()[-2] == "sum (without one): the run ended before the kill, so it shows nothing"
     never = json.loads(json.dumps(verified.document(), allow_nan=False))["kills"][1]
     assert (never["at_s"], never["quality"], never["holds"]) == (None, None, None)
 
@@ -103,7 +103,7 @@ def test_kill_after_the_end_of_the_run_proves_nothing():
 def test_unexpected_output_breaks_the_stated_cost():
     one, _ = kills(history(), quality=lambda epochs: float("inf"))
     assert one.holds is False
-    assert "quality without measure: there was output where there should be none" in str(one)
+    assert "infinite quality: there was output where none was expected" in str(one)
     assert json.loads(json.dumps(Verified((one,), ()).document(), allow_nan=False))["kills"][0]["quality"] is None
 
 
@@ -118,7 +118,7 @@ def test_kill_is_noticed_when_all_its_tasks_are_detected():
 @pytest.mark.parametrize(("quality", "holds"), [(1.0, True), (0.5, True), (0.49, False), (1.5, True), (1.51, False)])
 def test_kill_may_cost_less_than_stated_but_not_more(quality, holds):
     assert Kill("sum", 10.0, True, 3, 2, quality, StatedCost(False, 0.9, 1.2, 3.0), 2.0).holds is holds
-    assert "less is no failure" in Verified((), ()).lines()[0]
+    assert "at most as many seconds of output" in Verified((), ()).lines()[0]
 
 
 def test_cost_of_a_kill_scales_with_its_epochs():
@@ -135,7 +135,7 @@ def test_failed_checker_breaks_the_verification():
     assert (
         Verified(kills(history()), (Verdict("nothing lost", True, "all left"),))
         .lines()[0]
-        .startswith("Real kills: the promise held. A kill may cost no more output")
+        .startswith("Real kills: the promise held. A kill may cost at most")
     )
 
 

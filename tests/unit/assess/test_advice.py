@@ -16,9 +16,9 @@ def test_advice_names_the_deciding_metric():
     loud, quiet = (advise(first, first.case(name)) for name in ("loud", "quiet"))
     assert loud.verdict == "protect"
     assert "its quality impact of 9.00 at the worst offset is the largest" in str(loud)
-    assert "the longer it is out the more quality rises above the truth (correlation 1.00)" in str(loud)
+    assert "the longer the outage, the more quality rises above the truth (correlation 1.00)" in str(loud)
     assert quiet.verdict == "candidate"
-    assert "the output is right again as soon as it is back (after 2 sections)" in str(quiet)
+    assert "the output is correct as soon as it resumes (after 2 sections)" in str(quiet)
 
 
 def test_advice_warns_of_sections_longer_than_the_outage():
@@ -26,7 +26,7 @@ def test_advice_warns_of_sections_longer_than_the_outage():
         assess(campaign(), facts(source={"tuples": 2000, "average": 20.0, "peak": peak}), golden(), outcomes().items)[1]
         for peak in (50.0, 100.0)
     )
-    assert "a section is longer than the longest outage, and shorter ones (--section)" in str(advise(hidden, hidden.cases[0]))
+    assert "a section is longer than the longest outage: shorter sections (--section)" in str(advise(hidden, hidden.cases[0]))
     assert "--section" not in str(advise(clear, clear.cases[0]))
 
 
@@ -48,9 +48,9 @@ def test_advice_warns_of_impact_from_nearly_empty_sections():
     first = assess(campaign(), facts(), thin, outcomes().items)[0]
     message = str(advise(first, first.case("loud")))
     assert "its quality impact of 2,250,006.75 at the worst offset is the largest" in message
-    assert "100% of that is 1 section in which golden scores next to nothing" in message
+    assert "100% of that is 1 section with almost no golden output" in message
     quiet = str(advise(first, first.case("loud+quiet (replica, 1 s)")))
-    assert "is less than 1% of the largest" in quiet and "next to nothing" not in quiet
+    assert "is less than 1% of the largest" in quiet and "almost no golden output" not in quiet
 
 
 def test_advice_promises_no_recovery_after_the_end_of_the_trace():
@@ -67,7 +67,7 @@ def test_advice_promises_no_recovery_after_the_end_of_the_trace():
     for at, sections in ((1000, 10), (1500, 5)):
         message = str(advise(lost(at), lost(at).case("loud")))
         assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in message
-        assert "right again" not in message
+        assert "correct again" not in message
         assert metric_row(lost(at).case("loud"))[3].endswith("+")
         page = assessment_page(campaign(), facts(), [lost(at)], CHOICES)
         assert "Losing loud hurts most (quality impact" in page and ", not settled when the trace ended), losing quiet" in page
@@ -79,10 +79,10 @@ def test_advice_promises_no_recovery_after_the_end_of_the_trace():
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((-100.0, -300.0), "the longer it is out the more quality falls (correlation -1.00), so a quicker restart pays"),
-        ((100.0, 300.0), "the longer it is out the more quality rises above the truth (correlation 1.00), so a quicker"),
-        ((-300.0, -100.0), "its damage does not simply follow the outage (correlation 1.00)"),
-        ((300.0, 100.0), "its damage does not simply follow the outage (correlation -1.00)"),
+        ((-100.0, -300.0), "the longer the outage, the more quality falls (correlation -1.00), so a quicker restart helps"),
+        ((100.0, 300.0), "the longer the outage, the more quality rises above the truth (correlation 1.00), so a quicker"),
+        ((-300.0, -100.0), "its damage does not grow steadily with the outage (correlation 1.00)"),
+        ((300.0, 100.0), "its damage does not grow steadily with the outage (correlation -1.00)"),
     ],
 )
 def test_quicker_restart_is_advised_only_if_damage_grows(sizes, message):

@@ -49,4 +49,4 @@ def test_varying_arrival_order_prevents_shared_jobs():
 
 def test_widely_spaced_seqs_prevent_shared_jobs():
     message = obstacle_for("orders", deterministic=True, span=10**13)
-    assert message == "its seqs, from 7 to 10,000,000,000,006, are too far apart to carry the number of a trial too"
+    assert message == "its seqs, from 7 to 10,000,000,000,006, cover too wide a range to encode the number of a trial as well"

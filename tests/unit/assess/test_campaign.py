@@ -36,7 +36,7 @@ def test_all_errors_of_a_campaign_are_reported_together():
     assert "an offset counts source tuples from 0, got -1" in message
     assert "an outage lasts more than 0 seconds, got 0" in message
     assert "a rate is 'average' or 'peak', got 'slow'" in message
-    assert "golden runs must be at least as many as the 5 repetitions, got 1" in message
+    assert "there must be at least as many golden runs as repetitions (5), got 1" in message
     assert "the percentile lies above 0 and up to 1, got 2" in message
     assert "unknown kind 'fire'" in message
 
@@ -79,7 +79,7 @@ def test_campaign_of_output_faults_survives_json():
         "size": 0.2,
         "share": 1.0,
     }
-    with pytest.raises(CompoundError, match="the fault affects the output of its targets, and the case 'a' loses its input"):
+    with pytest.raises(CompoundError, match="the fault affects the output of its targets, but the case 'a' loses its input"):
         campaign(fault={"kind": "loss", "side": "output"})
     with pytest.raises(CompoundError, match="a duplication fault affects a share of the tuples above 0 and up to 1, got 3"):
         campaign(fault={"kind": "duplication", "share": 3})

@@ -25,7 +25,7 @@ def test_damaged_outcome_file_is_reported(tmp_path, line):
     path = tmp_path / "outcomes" / "000000.jsonl"
     path.write_text(path.read_text() + line)
     with pytest.raises(
-        HoldfastError, match=r"outcomes/000000\.jsonl' is damaged in line 2; remove it, and its trials are run again"
+        HoldfastError, match=r"outcomes/000000\.jsonl' is damaged in line 2; remove it; the same command then runs its trials again"
     ):
         results.done()
 
@@ -44,7 +44,7 @@ def test_damaged_campaign_and_golden_run_are_reported(tmp_path):
     with pytest.raises(HoldfastError, match=r"campaign\.json' is damaged; give another folder"):
         Results(tmp_path, campaign())
     (tmp_path / "0.npz").write_bytes(b"PK, but not really")
-    with pytest.raises(HoldfastError, match=r"0\.npz' is damaged; remove it, and the golden run is made again"):
+    with pytest.raises(HoldfastError, match=r"0\.npz' is damaged; remove it; the same command then repeats the golden run"):
         load_golden(tmp_path / "0.npz")
 
 
@@ -67,7 +67,7 @@ def test_results_file_with_missing_values_is_reported(tmp_path, name, document, 
     with pytest.raises(HoldfastError) as raised:
         results.read(name)
     assert f"{name}.json' is damaged ({message}" in str(raised.value)
-    assert "remove it, and the same command finds it out again" in str(raised.value)
+    assert "remove it; the same command then computes it again" in str(raised.value)
 
 
 def test_facts_need_last_seqs_if_campaign_gives_affected_tuples(tmp_path):

@@ -43,16 +43,16 @@ def test_resumed_campaign_removes_partial_files(tmp_path):
 
 
 def test_folder_of_another_campaign_is_rejected_with_differences(tmp_path):
-    begun = Results(tmp_path, campaign())
-    begun.add([(next(campaign().trials()), outcome(1.0))])
+    first = Results(tmp_path, campaign())
+    first.add([(next(campaign().trials()), outcome(1.0))])
     with pytest.raises(HoldfastError, match=r"results of another campaign: its offsets \[10, 20\], now \[10, 30\]"):
         Results(tmp_path, campaign(offsets=(10, 30)))
 
 
 def test_folder_of_another_trace_is_rejected_with_differing_fields(tmp_path):
     subject = {"application": "shop", "application_sha256": "fccda707364731ad", "trace": "march.parquet", "trace_hash": "0a" * 8}
-    begun = Results(tmp_path, campaign(subject=subject))
-    begun.add([(next(campaign().trials()), outcome(1.0))])
+    first = Results(tmp_path, campaign(subject=subject))
+    first.add([(next(campaign().trials()), outcome(1.0))])
     with pytest.raises(HoldfastError) as raised:
         Results(tmp_path, campaign(subject=subject | {"trace": "april.parquet", "trace_hash": "0b" * 8}))
     message = str(raised.value)
@@ -141,7 +141,7 @@ def test_unwritable_folder_is_reported_with_the_systems_reason(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(HoldfastError, match="is a file; results need a folder"):
         Results(tmp_path / "file", campaign())
-    with pytest.raises(HoldfastError, match=r"below' cannot be made, because '.*file' is a file; give another --out"):
+    with pytest.raises(HoldfastError, match=r"below' cannot be created, because '.*file' is a file; give another --out"):
         Results(tmp_path / "file" / "below", campaign())
     with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: .*; earlier results are kept"):
         Results(Path("/proc/below"), campaign())
@@ -159,7 +159,7 @@ def test_full_disk_is_reported_and_leaves_no_partial_file(tmp_path):
 
 def test_folder_without_a_campaign_is_rejected(tmp_path):
     (tmp_path / "thesis.tex").write_text("chapter one")
-    with pytest.raises(HoldfastError, match="holds something that is no campaign"):
+    with pytest.raises(HoldfastError, match="has files but no campaign"):
         Results(tmp_path, campaign())
     with pytest.raises(HoldfastError, match=r"holds no campaign: it has no campaign\.json"):
         read_campaign(tmp_path)

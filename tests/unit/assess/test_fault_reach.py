@@ -1,4 +1,4 @@
-"""How far a fault reaches, against operators run by hand."""
+"""How far a fault reaches, compared with operators that are computed by hand."""
 
 import numpy as np
 from hypothesis import given

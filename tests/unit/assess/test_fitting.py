@@ -43,7 +43,7 @@ def test_case_without_input_is_skipped_unless_requested(capsys):
     graph, locator = rare_alerts()
     silent = OutageLocator(locator.source, {**locator.streams, "large": np.zeros(0, np.int64)}, locator.tempo)
     assert cases_with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
-    assert "left out, because nothing reaches it on this trace: alert" in capsys.readouterr().err
+    assert "skipped, because nothing reaches it on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
         silent.locate(graph, Case(("alert",)), offset=5, tuples=1)
 
@@ -53,7 +53,7 @@ def test_case_without_output_is_skipped_with_that_reason(capsys):
     silent = OutageLocator(locator.source, {**locator.streams, "large": np.zeros(0, np.int64)}, locator.tempo)
     cases = [Case(("large",)), Case(("large",), failover_s=1.0)]
     assert cases_with_tuples(graph, cases, silent) == cases[:1]
-    assert "left out, because nothing leaves it on this trace: large (replica, 1 s)" in capsys.readouterr().err
+    assert "skipped, because nothing leaves it on this trace: large (replica, 1 s)" in capsys.readouterr().err
 
 
 def test_case_off_the_path_to_the_sink_is_skipped(capsys):

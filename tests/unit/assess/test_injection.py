@@ -1,4 +1,4 @@
-"""Injection operators in the graph: who is re-routed, and how it is shown."""
+"""Injection operators in the graph: which readers are re-routed, and how the graph is displayed."""
 
 from pathlib import Path
 

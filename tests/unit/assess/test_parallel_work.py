@@ -1,4 +1,4 @@
-"""Pieces of work side by side, without Spark."""
+"""Pieces of work in parallel threads, without Spark."""
 
 import sys
 import threading

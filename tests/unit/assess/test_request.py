@@ -1,4 +1,4 @@
-"""What is wrong with a call of `holdfast assess`, told at once and before Spark is started."""
+"""Errors in a call of `holdfast assess` are reported together, before Spark is started."""
 
 import json
 from pathlib import Path
@@ -88,7 +88,7 @@ def test_duplicate_score_under_two_names_is_reported(place):
     assert "the score 'sum(amount)' is given twice" in str(refused(place, "--score", "sum", "--score", "sum(amount)"))
 
 
-def begun(place: Path, **changes) -> Campaign:
+def start_campaign(place: Path, **changes) -> Campaign:
     """A campaign of which the results folder holds an outcome."""
     app_file = place / "app.py"
     values = {
@@ -106,7 +106,7 @@ def begun(place: Path, **changes) -> Campaign:
 
 
 def test_folder_of_another_campaign_is_reported_before_reading(place):
-    begun(place)
+    start_campaign(place)
     message = str(refused(place, "--seed", "2", "--repetitions", "3", "--target", "large", "--offset", "3"))
     assert "results' holds the results of another campaign: its cases " in message
     for part in ("its golden runs 5, now 3", "its repetitions 5, now 3", "its offsets [3, 5], now [3]", "its seed 1, now 2"):
@@ -116,7 +116,7 @@ def test_folder_of_another_campaign_is_reported_before_reading(place):
 
 
 def test_values_that_depend_on_the_trace_are_not_compared(place):
-    begun(place)
+    start_campaign(place)
     call = [str(place / "app.py"), "--trace", str(place / "orders.parquet"), "--out", str(place / "results")]
     assert json.loads((place / "results" / "campaign.json").read_text())["subject"]["trace_hash"] == "0a"
     with pytest.MonkeyPatch.context() as patch:

@@ -19,9 +19,9 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--budget", "0"], "with a budget of nothing there is nothing to advise"),
-        (["--budget", "0%"], "with a budget of nothing there is nothing to advise"),
-        (["--budget", "8"], r"wanted 1 to 7 replicas \(the application has 7 tasks\), got 8"),
+        (["--budget", "0"], "a budget must be above 0"),
+        (["--budget", "0%"], "a budget must be above 0"),
+        (["--budget", "8"], r"expected 1 to 7 replicas \(the application has 7 tasks\), got 8"),
         (["--budget", "some"], "such as 3, or a share of the CPU of full replication up to 100%, such as 50%, got 'some'"),
         (["--budget", "3", "--ic", "0.5"], "--budget and --ic say different things; give one of them"),
         (["--ic", "1.5"], "--ic: wanted a share from 0 to 1, got 1.5"),
@@ -42,7 +42,7 @@ def test_invalid_options_are_rejected_and_leave_no_files(tmp_path, options, mess
 def test_budget_counts_replicas_of_tasks():
     pages = load_app(APPLICATION.with_name("top_pages.py")).graph()
     _quick_check(pages, "21")
-    with pytest.raises(HoldfastError, match=r"wanted 1 to 21 replicas \(the application has 21 tasks\), got 22"):
+    with pytest.raises(HoldfastError, match=r"expected 1 to 21 replicas \(the application has 21 tasks\), got 22"):
         _quick_check(pages, "22")
     assert "an operator with 4 tasks takes 4" in " ".join(CliRunner().invoke(advise, ["--help"]).output.split())
 

@@ -42,7 +42,7 @@ def test_unusable_folder_is_reported_before_reading(tmp_path):
     (tmp_path / "app.py").write_text(APPLICATION)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("one")
-    for out, message in (("app.py", "is a file; results need a folder"), ("thesis", "holds something that is no campaign")):
+    for out, message in (("app.py", "is a file; results need a folder"), ("thesis", "has files but no campaign")):
         there = str(tmp_path / "app.py")
         run = CliRunner().invoke(assess, [there, "--trace", there, "--out", str(tmp_path / out)])
         assert isinstance(run.exception, HoldfastError) and message in str(run.exception)

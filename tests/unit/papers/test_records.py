@@ -1,4 +1,4 @@
-"""Records of a study: kept as they are made, by one writer, and processes that end with who started them."""
+"""Records of a study: stored at once, by one writer; worker processes end with their parent."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Work spread over a Spark cluster, with a cluster that is made of threads."""
+"""Tasks on a Spark cluster that is replaced by threads."""
 
 from threading import Barrier, Event
 from types import SimpleNamespace

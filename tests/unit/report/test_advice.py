@@ -71,7 +71,7 @@ def text():
     ]
     advice = Advice(
         application="line", budget=Budget(replicas=1), outage_s=8.0, failover_s=1.0, single=single, plans=tuple(plans),
-        because=dict.fromkeys(UNITS, "a < b"), units=UNITS, kept=frozenset({"measured", "of"}), asked_ic=0.2,
+        because=dict.fromkeys(UNITS, "a < b"), units=UNITS, reaching_goal=frozenset({"measured", "of"}), goal_ic=0.2,
         prices=Prices(dict.fromkeys(UNITS, 1), {"read<r>": 0.1, "count": 0.3, "idle": 0.0}),
         failing_over={name: measured[f"{name} (replica, 1 s)"] for name in ("count", "read<r>")},
     )  # fmt: skip
@@ -85,9 +85,9 @@ def text():
 
 
 def test_page_states_protection_cost_and_remaining_loss(text):
-    assert "<p>Protect count. It is the plan by what was measured: of the" in text
+    assert "<p>Protect count. It is the plan by measured impacts. Of the" in text
     assert "That is 1 replica, 0.3 CPU seconds per second at average rates: 75% of the cost of full replication." in visible(text)
-    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in visible(text)
+    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (requested: 0.2)." in visible(text)
     assert "<p>strategy.json is an alternative.</p>" in text
     assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in visible(text)
 
@@ -97,9 +97,9 @@ def test_page_starts_with_the_plan(text):
     assert why["count"].startswith("Protect it: on average over the offsets its failure costs 45 without a replica and 0.75 with")
     assert why["count"].endswith("its replica takes 75% of full replication&#x27;s CPU. Measured: a &lt; b.")
     assert why["read&lt;r&gt;"].startswith(
-        "Leave it without a replica: an internal completeness of 0.2 is kept without it, and its replica takes 25% of"
+        "Leave it without a replica: an internal completeness of 0.2 is reached without it, and its replica takes 25% of"
     )
-    assert why["idle"].startswith("Leave it without a replica: no failure of it alone left a mark on the output. Measured: ")
+    assert why["idle"].startswith("Leave it without a replica: its failure alone does not change the output. Measured: ")
 
 
 def test_figures_link_to_their_sources(text):
@@ -134,10 +134,10 @@ def test_page_compares_real_kills_with_stated_costs(text):
         ],
         ["idle", "no", "", "the run was over", "", "", "1 to 1, 0 s", "shows nothing"],
     ]
-    assert "Real kills: the promise did NOT hold. A kill may cost no more output, in seconds of it, than" in text
-    assert "less is no failure" in text and "The run can be looked at again: holdfast ui verify/run" in text
+    assert "Real kills: the promise did NOT hold. A kill may cost at most as many seconds of output as" in text
+    assert "at most as many seconds of output" in text and "The run can be looked at again: holdfast ui verify/run" in text
     assert "24 epochs of 1 sink" in text
-    assert "<p>Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up." in text
+    assert "<p>Each kill ends all primaries of one PE or source, on nodes that stay up." in text
 
 
 def test_bars_have_a_linear_axis_and_table_names(text):
@@ -146,7 +146,7 @@ def test_bars_have_a_linear_axis_and_table_names(text):
     ticks = sorted({float(label) for label in labels if re.fullmatch(r"[\d.]+", label)})
     assert ticks[0] == 0 and len(ticks) >= 4
     assert {round(after - before, 9) for before, after in pairwise(ticks)} == {ticks[1]}, "as far apart as their values"
-    assert {"what was", "measured", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
+    assert {"measured", "impacts", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
 
 
 def test_spread_over_seeds_links_to_its_trials(text):
@@ -178,7 +178,7 @@ def test_figure_links_to_its_own_trials(text):
         "count",
     ]
     lines = {cells[0]: cells for cells in rows_of(text.partition('id="cost"')[0]) if len(cells) < 7}
-    assert lines["what was measured (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
+    assert lines["measured impacts (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
     assert lines["output fidelity (PPA)"][3] == '<a href="#trials-5">46</a> (31 to 61)', "of the second campaign, not of the first"
     assert lines["count"][1:] == ['<a href="#trials-2">0.75</a> (0.5 to 1)', '<a href="#trials-1">45</a> (30 to 60)']
     assert lines["idle"][1:] == ["0 (0 to 0)", "0 (0 to 0)"], "there were no trials of what has no tuples to lose"

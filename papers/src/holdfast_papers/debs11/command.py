@@ -71,7 +71,7 @@ def debs11(
       holdfast reproduce debs11 --events 200000 --repetitions 2 --out small
     """
     from holdfast.app import load_app
-    from holdfast.assess import Campaign, CampaignContext, Case, Steps, choose_targets, require_room, require_same_so_far
+    from holdfast.assess import Campaign, CampaignContext, Case, Steps, choose_targets, require_room, require_same_campaign
     from holdfast.engine import require_trace_exists
     from holdfast.report import write_reports
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP
@@ -93,7 +93,7 @@ def debs11(
     )
     path = trace or out / f"market-{events}-{seed}.parquet"
     require_room(out / "campaign")
-    require_same_so_far(out / "campaign", options | {"subject": describe_partial_subject(app, app_file, str(path), None)})
+    require_same_campaign(out / "campaign", options | {"subject": describe_partial_subject(app, app_file, str(path), None)})
     if trace is None:
         _generate(path, events, seed)
     require_trace_exists(str(path))

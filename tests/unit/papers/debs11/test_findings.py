@@ -1,4 +1,4 @@
-"""The paper's findings as checks: true on the paper's own figures, false where they are turned round."""
+"""The findings of DEBS'11 hold with the paper's figures and fail with opposite ones."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_every_finding_holds_on_the_papers_figures(graph):
         ("quote_filter", {"dependency": Dependency(0.2, False, 0.0)}, "QuoteFilter's data dependency is (0.00, accepted)"),
         ("vwap", {"outage_impact": 0.5}, "TradeFilter and VWAP correlate above 0.9 with the outage"),
         ("market", {"recovery": 10}, "Source and TradeFilter share the longest recovery time"),
-        ("protected", {"recovery": 200}, "replicating {TradeFilter, Aggregator, VWAP} cuts quality impact and recovery time"),
+        ("protected", {"recovery": 200}, "replicating {TradeFilter, Aggregator, VWAP} cuts impact and recovery time"),
         ("trade_filter", {"impact": 7.0}, "position in the graph does not predict criticality"),
     ],
 )
@@ -160,13 +160,13 @@ def test_invalid_folder_is_reported_before_any_work(tmp_path):
         assert isinstance(run.exception, HoldfastError) and run.stderr == ""
         return str(run.exception)
 
-    assert "golden runs must be at least as many as the 5 repetitions, got 2" in refused("--golden", "2")
+    assert "there must be at least as many golden runs as repetitions (5), got 2" in refused("--golden", "2")
     assert "none.parquet' does not exist" in refused("--trace", str(tmp_path / "none.parquet"))
     (tmp_path / "file").write_text("")
-    assert "cannot be made, because" in refused(out=tmp_path / "file")
-    begun = Campaign(subject={"trace": "other"}, cases=(Case(("market",)),), offsets=(1,), scores=("count(*)",), sink="bargains")
-    results = Results(tmp_path / "out" / "campaign", begun)
-    results.add([(next(begun.trials()), TrialOutcome(np.array([0]), {"count(*)": np.array([1.0])}))])
+    assert "cannot be created, because" in refused(out=tmp_path / "file")
+    other = Campaign(subject={"trace": "other"}, cases=(Case(("market",)),), offsets=(1,), scores=("count(*)",), sink="bargains")
+    results = Results(tmp_path / "out" / "campaign", other)
+    results.add([(next(other.trials()), TrialOutcome(np.array([0]), {"count(*)": np.array([1.0])}))])
     said = refused("--seed", "2")
     assert "holds the results of another campaign: its seed 1, now 2" in said
     assert 'its trace "other", now "market-5000000-2.parquet"' in said

@@ -1,4 +1,4 @@
-"""ISORC'16's real runs, without running them: the application they run, what is kept of them, and what is found."""
+"""ISORC'16's real runs, without running them: their application, their records and their findings."""
 
 import json
 import os

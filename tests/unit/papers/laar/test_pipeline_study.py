@@ -1,4 +1,4 @@
-"""What LAAR's pipeline shows is read off tuples in and out."""
+"""Findings of LAAR's pipeline, from tuples in and out."""
 
 import pyarrow.parquet as pq
 import pytest

@@ -1,4 +1,4 @@
-"""The study over a corpus: what runs say together, and the command."""
+"""Summaries of runs over a corpus, and the command."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Generated applications are whole: every operator leads to the sink, and the seed decides."""
+"""Generated applications: every operator leads to the sink, and the seed determines the application."""
 
 from pathlib import Path
 

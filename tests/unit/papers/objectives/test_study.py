@@ -1,4 +1,4 @@
-"""Sets that fail together, and how the objectives are held against them."""
+"""Sets of operators that fail together, and how well objectives predict their damage."""
 
 import json
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What checkpoints cost, read from a history."""
+"""The cost of checkpoints, computed from a history."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The paper's comparison: what is measured, what is read from it, and that a run goes on where it stopped."""
+"""The comparison of planners: measurements, findings, and resuming after an interruption."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""holdfast reproduce laar-search and ppa-plans: what is kept between runs, and what is refused."""
+"""holdfast reproduce laar-search and ppa-plans: stored records and rejected input."""
 
 import json
 

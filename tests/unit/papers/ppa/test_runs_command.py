@@ -1,4 +1,4 @@
-"""holdfast reproduce ppa --part runs: what is told of real runs that are kept."""
+"""holdfast reproduce ppa --part runs: the report of stored runs."""
 
 import json
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What the paper says of tentative output, checked on rows made up to keep or break it."""
+"""The paper's statements about tentative output, checked on artificial rows."""
 
 import pytest
 

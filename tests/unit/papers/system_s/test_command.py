@@ -1,4 +1,4 @@
-"""holdfast reproduce system-s: what is kept, what is left to run, and how far it is."""
+"""holdfast reproduce system-s: stored runs, remaining runs and progress."""
 
 import json
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What is made of System-S's experiments: each claim holds or fails by the runs alone."""
+"""The findings of System-S's experiments depend on the runs alone."""
 
 from dataclasses import asdict, replace
 
