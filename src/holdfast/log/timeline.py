@@ -39,6 +39,14 @@ class Timeline:
         return max(self.first - 1, closed if self.last is None else min(closed, self.last))
 
 
+def by_own_clock(committed_s: float, *, missing_s: float | None, now_s: float) -> float:
+    """Return when a record was committed by this machine's clock: not before it was last missing, and not after now.
+
+    Without this bound, every record from a node whose clock is slow would look late.
+    """
+    return min(committed_s if missing_s is None else max(committed_s, missing_s), now_s)
+
+
 def agree_on_timeline(store: Store, proposal: Timeline) -> Timeline:
     """Return the job's timeline. If it has none yet, the proposal becomes its timeline."""
     store.create(NAME, json.dumps(asdict(proposal)).encode())

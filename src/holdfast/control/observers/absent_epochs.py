@@ -7,7 +7,7 @@ from holdfast.control.observers.job_observers import Note, ReplicaView
 from holdfast.documents.job import Job, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.stream_progress import StreamProgress
-from holdfast.log.timeline import Timeline
+from holdfast.log.timeline import Timeline, by_own_clock
 
 PRODUCER = "recovery manager"
 ABSENT = "absent"
@@ -34,6 +34,8 @@ class AbsentCommitter:
     others: Mapping[str, EpochLog] = field(default_factory=dict)
     _down_s: dict[str, float] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
+    _ready_s: dict[str, dict[int, float]] = field(default_factory=dict)
+    _missing_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._progress = StreamProgress(EpochLog(self.store), self.timeline, self.others)
@@ -54,8 +56,11 @@ class AbsentCommitter:
             if task.name not in handed_over and not self._is_down(task, own):
                 if task.name in self._down_s:
                     del self._down_s[task.name]
+                    self._ready_s.pop(task.name, None)
+                    self._missing_s.pop(task.name, None)
                     notes.append(Note(f"{task.name} is back", {"task": task.name}))
                 continue
+            self._read_inputs(task, now_s)
             if self._down_s.setdefault(task.name, now_s) + wait_s > now_s:
                 continue
             if records := self._commit(task, now_s - wait_s, now_s):
@@ -80,13 +85,27 @@ class AbsentCommitter:
         furthest = max(r.status.live for r in running if r.status and r.status.live is not None)
         return furthest < self._progress.last_epoch_of_task(task)
 
+    def _read_inputs(self, task: Task, now_s: float) -> None:
+        """Note when the inputs of a task's missing epochs were committed, by this machine's clock."""
+        if not task.reads:
+            return
+        head = self._progress.last_epoch_of_task(task)
+        times = {epoch: at_s for epoch, at_s in self._ready_s.get(task.name, {}).items() if epoch > head}
+        self._ready_s[task.name] = times
+        for epoch in range(max(times, default=head) + 1, head + MAX_EPOCHS + 1):
+            committed_s = self._progress.inputs_ready_s(task, epoch)
+            if committed_s is None:
+                self._missing_s[task.name] = now_s
+                return
+            times[epoch] = by_own_clock(committed_s, missing_s=self._missing_s.get(task.name), now_s=now_s)
+
     def _commit(self, task: Task, before_s: float, now_s: float) -> list[Record]:
         """Offer absent records for the epochs that a task has not committed in time; return those that were accepted."""
         records: list[Record] = []
         for stream in task.makes:
             last = self._progress.last_epoch(stream, task.task)
             while len(records) < MAX_EPOCHS and (self.timeline.last is None or last < self.timeline.last):
-                ready_s = self._progress.inputs_ready_s(task, last + 1)
+                ready_s = self._ready_s[task.name].get(last + 1) if task.reads else self.timeline.closes_s(last + 1)
                 if ready_s is None or ready_s > before_s:
                     break
                 record = _absent(stream, task.task, last + 1, self.timeline, now_s)

@@ -10,8 +10,8 @@ from typing import Any
 from holdfast.documents.job import Contract, Task
 from holdfast.errors import CompoundError
 from holdfast.log import EpochLog, Quality, Store
-from holdfast.log.timeline import Timeline
-from holdfast.prediction.agent.task_inputs import TaskInput, by_own_clock
+from holdfast.log.timeline import Timeline, by_own_clock
+from holdfast.prediction.agent.task_inputs import TaskInput
 from holdfast.prediction.agent.watched_stream import WatchedStream
 from holdfast.prediction.contract_terms import lateness_terms
 from holdfast.prediction.lateness_monitor import RECENT, LatenessMonitor, OverdueEpoch

@@ -86,14 +86,6 @@ def input_rows(inputs: Sequence[TaskInput], epoch: int, *, final: bool) -> tuple
     return [pa.concat_tables(parts, promote_options="permissive") for parts in tables.values()], exact
 
 
-def by_own_clock(committed_s: float, *, missing_s: float | None, now_s: float) -> float:
-    """Return when a record was committed by this machine's clock: not before it was last missing, and not after now.
-
-    Without this bound, every record from a node whose clock is slow would look late.
-    """
-    return min(committed_s if missing_s is None else max(committed_s, missing_s), now_s)
-
-
 def input_stores(task: Task, store: Store, logs: Mapping[str, str]) -> list[Store]:
     """Return the store of each input: the job's own, or that of the job whose stream it is. Raises HoldfastError."""
     missing = sorted({r.job for r in task.reads if r.job is not None} - set(logs))

@@ -52,6 +52,21 @@ def test_wait_begins_with_the_epochs_input(store):
     assert first_qualities(store, "a", range(1, 3)) == ["absent", None]
 
 
+@pytest.mark.parametrize("skew_s", [-30.0, 0.0, 30.0])
+def test_wait_does_not_depend_on_the_producers_clock(store, skew_s):
+    committer = absent_committer(store)
+    dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
+    committer.check(dead, 101.0)
+    committer.check(dead, 103.4)
+    for epoch in (1, 2):
+        commit(store, "src", epoch, at_s=103.5 + skew_s)
+    committer.check(dead, 103.6)
+    committer.check(dead, 105.2)
+    assert first_qualities(store, "a", [1, 2]) == [None, None]
+    committer.check(dead, 105.7)
+    assert first_qualities(store, "a", [1, 2]) == ["absent", "absent"]
+
+
 def test_absent_epochs_pass_through_dead_consumers(store):
     committer = absent_committer(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
