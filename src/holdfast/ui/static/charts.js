@@ -164,11 +164,16 @@ class LineChart extends TimeChart {
     this.drawAxis(frame);
     this.drawFaults(frame);
     const ends = [];
+    context.save();
+    context.beginPath();
+    context.rect(LEFT, 0, width - LEFT, height);  // the first sample may be earlier than the axis
+    context.clip();
     series.forEach(([name, colour, values]) => {
       this.drawLine(frame, samples, values, y, colours[colour], series.length === 1);
       const last = values.findLast((value) => value !== null);
       if (name && last !== undefined) ends.push([name, y(last), colours[colour]]);
     });
+    context.restore();
     if (samples.length) for (const fraction of [0.5, 1]) drawText(context, this.format(top * fraction), LEFT, y(top * fraction) - 3, colours.faint);
     drawLabels(context, ends, width - RIGHT - 2);
     if (this.charts.hover !== null) this.drawPointer(frame, samples, series, y);
