@@ -122,7 +122,7 @@ def test_errors_at_the_start_exit_with_code_2(tmp_path):
         port = taken.getsockname()[1]
         done = serve("--work", tmp_path / "w", "--port", port)
     assert done.returncode == 2
-    assert f"holdfast: cannot listen at 127.0.0.1:{port}: Address already in use; another process has it" in done.stderr
+    assert f"holdfast: cannot listen at 127.0.0.1:{port}: Address already in use; another process uses it" in done.stderr
     assert "Traceback" not in done.stderr
     with sqlite3.connect(tmp_path / "new.db") as new:
         new.execute("CREATE TABLE holdfast_schema (version INTEGER)")

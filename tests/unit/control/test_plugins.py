@@ -24,7 +24,7 @@ class Audit(Plugin):
         raise AssertionError("not called here")
 
 
-def made(settings, **plugins: str) -> Orchestrator:
+def orchestrator_with(settings, **plugins: str) -> Orchestrator:
     async def make() -> Orchestrator:
         orchestrator = Orchestrator(
             replace(settings, plugins={name: f"{__name__}:{kind}" for name, kind in plugins.items()}), say=print
@@ -36,7 +36,7 @@ def made(settings, **plugins: str) -> Orchestrator:
 
 
 def test_plugins_are_replaced_and_added(settings, tmp_path):
-    orchestrator = made(settings, placement="FirstNode", audit="Audit")
+    orchestrator = orchestrator_with(settings, placement="FirstNode", audit="Audit")
     assert type(orchestrator.placement).__name__ == "FirstNode"
     assert "audit.note" in orchestrator.actions
     assert [*SHIPPED, "audit"] == plugin_names({"audit": "x:y", "placement": "x:y"})
@@ -51,7 +51,7 @@ def test_unloadable_plugin_is_explained(settings, tmp_path):
         plugin_class("x", {"x": "sys:nothing"})
     machine = tmp_path / "machine.toml"
     machine.write_text('machine = "m"\nbegins = "a"\n[states.a]\nnumber = 1\nend = true\nproperties = { updatedb = true }\n')
-    assert "m" in made(replace(settings, machines=(machine,))).machines
+    assert "m" in orchestrator_with(replace(settings, machines=(machine,))).machines
     machine.write_text(machine.read_text().replace("end = true", 'transitions.go = { next = "a", do = ["audit.note"] }'))
     with pytest.raises(DocumentError, match=r"states.a.transitions.go.do: there is no action 'audit.note'"):
-        made(replace(settings, machines=(machine,)))
+        orchestrator_with(replace(settings, machines=(machine,)))

@@ -105,10 +105,10 @@ def test_parallel_tasks_are_yielded_once_in_order_of_completion():
 
 
 def test_closing_the_iterator_ends_running_tasks():
-    made = map_in_processes(time.sleep, [0.0, FOREVER], workers=2)
-    assert next(made) is None
-    made.close()
-    assert list(made) == []
+    results = map_in_processes(time.sleep, [0.0, FOREVER], workers=2)
+    assert next(results) is None
+    results.close()
+    assert list(results) == []
 
 
 def test_failed_task_raises():

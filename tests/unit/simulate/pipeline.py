@@ -31,5 +31,5 @@ def crash(target: str, *, at_s: float = 20, what: str = "pe", back_after_s: floa
 
 def run(deployment: Deployment, schedule: Schedule, **handling: object) -> SimulationOutcome:
     """Simulate 60 s at the Low rate with the given settings of the failure handling."""
-    how = SimulationSettings(drain_s=30, failure_handling=FailureHandling(**handling))
-    return simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
+    settings = SimulationSettings(drain_s=30, failure_handling=FailureHandling(**handling))
+    return simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=settings)

@@ -55,8 +55,10 @@ def test_queue_is_handed_over_between_replicas(scheme):
     deployment = Deployment.planned(descriptor, instance, active)
     low, high = (steady_rates(descriptor, name, seconds=10).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, 2 * high, low, low]))
-    how = SimulationSettings(queue_s=float("inf"), interval_s=0.05, drain_s=60, failure_handling=FailureHandling(scheme=scheme))
-    outcome = simulate(deployment, trace, settings=how)
+    settings = SimulationSettings(
+        queue_s=float("inf"), interval_s=0.05, drain_s=60, failure_handling=FailureHandling(scheme=scheme)
+    )
+    outcome = simulate(deployment, trace, settings=settings)
     assert [event.kind for event in outcome.history()] == ["configuration", "configuration"]
     assert outcome.ledger.queued.max() > 10
     assert outcome.internal_completeness == pytest.approx(1.0)
@@ -69,8 +71,8 @@ def test_queue_of_dead_replacement_survives_new_configuration():
     trace = RateTrace(("source",), np.concatenate([low, high]))
     dead = (*crash("node1", what="node", at_s=15, back_after_s=60).faults, *crash("pe1.1", at_s=18).faults)
     handling = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=4.0, spares=False)
-    how = SimulationSettings(drain_s=60, control=Control(replace_dead=True), failure_handling=handling)
-    outcome = simulate(deployment, trace, schedule=Schedule(faults=dead), settings=how)
+    settings = SimulationSettings(drain_s=60, control=Control(replace_dead=True), failure_handling=handling)
+    outcome = simulate(deployment, trace, schedule=Schedule(faults=dead), settings=settings)
     assert outcome.internal_completeness == pytest.approx(1.0)
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
 
@@ -83,10 +85,10 @@ def test_replacement_stays_until_the_dead_replica_returns():
     deployment = Deployment.planned(descriptor, instance, lone)
     low, high = (steady_rates(descriptor, name, seconds=30).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, high, low]))
-    how = SimulationSettings(
+    settings = SimulationSettings(
         drain_s=10, control=Control(replace_dead=True), failure_handling=FailureHandling(scheme="checkpoint", spares=False)
     )
-    outcome = simulate(deployment, trace, schedule=crash("node1", what="node", back_after_s=50), settings=how)
+    outcome = simulate(deployment, trace, schedule=crash("node1", what="node", back_after_s=50), settings=settings)
     assert outcome.internal_completeness == pytest.approx(1.0)
     on_second = outcome.ledger.cpu[:, 1]
     assert on_second[25:69].min() > 0

@@ -17,14 +17,14 @@ from .pipeline import crash, pipeline
 def test_late_pe_processes_missed_epochs_as_one_job():
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
-    how = SimulationSettings(
+    settings = SimulationSettings(
         drain_s=30,
         epoch_s=1.0,
         job_s=0.3,
         queue_s=float("inf"),
         failure_handling=FailureHandling(scheme="checkpoint", detect_s=3.0, restart_s=5.0),
     )
-    calm, faulty = (simulate(deployment, trace, schedule=s, settings=how) for s in (Schedule(), crash("pe2", at_s=20.5)))
+    calm, faulty = (simulate(deployment, trace, schedule=s, settings=settings) for s in (Schedule(), crash("pe2", at_s=20.5)))
     assert faulty.output("sink").sum() == pytest.approx(4 * 60) == pytest.approx(calm.output("sink").sum())
     (back,) = faulty.recoveries()
     assert (back.by, back.detected_s) == ("checkpoint", 23.5)
@@ -37,10 +37,10 @@ def test_late_pe_processes_missed_epochs_as_one_job():
 
 def test_output_leaves_when_the_whole_job_is_done():
     deployment = pipeline(replicated=True)
-    how = SimulationSettings(epoch_s=2.0, job_s=0.0, interval_s=0.05, failure_handling=FailureHandling(scheme="checkpoint"))
-    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=20), settings=how)
-    made = outcome.ledger.output[:, 1]
-    assert sorted(set(made.round(6))) == [0.0, 8.0]  # two seconds of four tuples at once, or nothing
+    settings = SimulationSettings(epoch_s=2.0, job_s=0.0, interval_s=0.05, failure_handling=FailureHandling(scheme="checkpoint"))
+    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=20), settings=settings)
+    output = outcome.ledger.output[:, 1]
+    assert sorted(set(output.round(6))) == [0.0, 8.0]  # an epoch of two seconds leaves at once: 2 * 4 tuples
 
 
 def test_epochs_require_checkpoint_scheme_and_known_pes():
@@ -55,8 +55,8 @@ def test_epochs_require_checkpoint_scheme_and_known_pes():
 
 def test_trace_shorter_than_an_epoch_is_an_error():
     deployment = pipeline(replicated=False)
-    how = SimulationSettings(epoch_s=90, drain_s=5, failure_handling=FailureHandling(scheme="checkpoint"))
+    settings = SimulationSettings(epoch_s=90, drain_s=5, failure_handling=FailureHandling(scheme="checkpoint"))
     with pytest.raises(
         HoldfastError, match=r"a trace of 60 s and 5 s after it have no whole epoch of 90 s; give a shorter --epoch"
     ):
-        simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=how)
+        simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=settings)

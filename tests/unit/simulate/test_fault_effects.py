@@ -18,12 +18,12 @@ from .pipeline import crash, pipeline, run
 
 def test_detected_stall_ends_with_restored_event():
     stall = ScheduledFault(at_s=5, kind="stall", what="pe", target=("pe1.1",), for_s=3.0)
-    how = SimulationSettings(
+    settings = SimulationSettings(
         drain_s=30, control=Control(replace_dead=True), failure_handling=FailureHandling(scheme="checkpoint", detect_s=1.0)
     )
     deployment = pipeline(replicated=False)
     schedule = Schedule(faults=(stall, *crash("pe1.0", at_s=45).faults))
-    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
+    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=settings)
     events = [(event.at_s, event.kind) for event in outcome.history() if event.about["replica"] == 1]
     assert events[:2] == [(6.0, "detected"), (8.0, "restored")]
     assert [back.detected_s for back in outcome.recoveries()] == [46]
@@ -48,9 +48,9 @@ def test_stalled_replica_continues_where_it_was():
 def test_overlapping_stalls_end_with_the_last():
     faults = tuple(ScheduledFault(at_s=at, kind="stall", what="pe", target=("pe1",), for_s=5) for at in (20, 24))
     outcome = run(pipeline(replicated=False), Schedule(faults=faults), scheme="checkpoint")
-    made = outcome.output("sink")
-    assert made[21:29].sum() == 0
-    assert made[29:].sum() == pytest.approx(4 * 60 - made[:21].sum())
+    output = outcome.output("sink")
+    assert output[21:29].sum() == 0
+    assert output[29:].sum() == pytest.approx(4 * 60 - output[:21].sum())
 
 
 def test_restart_ends_slowness():

@@ -67,7 +67,7 @@ def test_tuples_balance_at_every_pe_and_step(seed, share, scheme, faults, replac
             ScheduledFault(at_s=9, kind="hog", what="node", target=(next(iter(deployment.descriptor.nodes)),), for_s=4),
         ),
     )
-    how = SimulationSettings(
+    settings = SimulationSettings(
         interval_s=0.05,
         epoch_s=epoch_s,
         job_s=0.02,
@@ -85,7 +85,7 @@ def test_tuples_balance_at_every_pe_and_step(seed, share, scheme, faults, replac
         ),
     )
     trace = RateTrace(("source",), rates)
-    outcome = simulate(deployment, trace, schedule=schedule, settings=how, rng=np.random.default_rng(seed))
+    outcome = simulate(deployment, trace, schedule=schedule, settings=settings, rng=np.random.default_rng(seed))
     assert outcome.imbalance.max() < 1e-9
     for part in (outcome.ledger.queued, outcome.state.replay, outcome.state.awaited, outcome.ledger.missed):
         assert part.min() >= -1e-9
@@ -95,11 +95,11 @@ def test_tuples_balance_at_every_pe_and_step(seed, share, scheme, faults, replac
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
     # Processed tuples were emitted by their selectivity or wait for a takeover to end; consumers receive what was emitted.
     selectivity = np.array([next(iter(deployment.descriptor.pes[pe].inputs.values())).selectivity for pe in deployment.pes])
-    made = outcome.ledger.processed.cumsum(axis=0) * selectivity
-    assert (outcome.ledger.output.cumsum(axis=0) <= made + 1e-6).all()
-    assert outcome.ledger.output.sum(axis=0) + outcome.state.held == pytest.approx(made[-1], abs=1e-6)
-    came = trace.arrivals(how.step_s, rng=np.random.default_rng(seed), epoch_s=epoch_s)
-    sent = {"source": came[:, 0]} | {pe: np.roll(outcome.ledger.output[:, i], 1) for i, pe in enumerate(deployment.pes)}
+    emitted = outcome.ledger.processed.cumsum(axis=0) * selectivity
+    assert (outcome.ledger.output.cumsum(axis=0) <= emitted + 1e-6).all()
+    assert outcome.ledger.output.sum(axis=0) + outcome.state.held == pytest.approx(emitted[-1], abs=1e-6)
+    arrivals = trace.arrivals(settings.step_s, rng=np.random.default_rng(seed), epoch_s=epoch_s)
+    sent = {"source": arrivals[:, 0]} | {pe: np.roll(outcome.ledger.output[:, i], 1) for i, pe in enumerate(deployment.pes)}
     for i, pe in enumerate(deployment.pes):
         got = sum(sent[tail] for tail in deployment.descriptor.pes[pe].inputs)
         assert outcome.ledger.arrived[1:, i] == pytest.approx(got[1:], abs=1e-9)
@@ -126,13 +126,13 @@ def test_handover_without_faults_loses_and_repeats_nothing(seed, scheme, epoch_s
     active[:, :, 0], active[:, :, 1] = first, ~first
     deployment = Deployment.planned(descriptor, instance, active)
     rates = rng.choice(deployment.rates[:, 0], (30, 1)) * rng.uniform(0.9, 1.0, (30, 1))
-    how = SimulationSettings(
+    settings = SimulationSettings(
         queue_s=float("inf"),
         epoch_s=epoch_s,
         control=Control(every_s=every_s, steady=1, resync_s=resync_s),
         failure_handling=FailureHandling(scheme="checkpoint" if epoch_s else scheme),
     )
-    outcome = simulate(deployment, RateTrace(("source",), rates), settings=how)
+    outcome = simulate(deployment, RateTrace(("source",), rates), settings=settings)
     worked, waits = outcome.ledger.worked[-1], outcome.ledger.queued[-1]
     assert outcome.missed < 1e-6
     assert worked + waits == pytest.approx(outcome.ledger.arrived.sum(axis=0), rel=1e-9, abs=1e-6)
@@ -162,10 +162,10 @@ def test_epochs_lose_nothing_and_every_job_costs_cpu(seed, epoch_s):
     descriptor = deployment.descriptor.model_copy(update={"nodes": nodes})
     instance = Instance.of(descriptor)
     roomy = Deployment.planned(descriptor, instance, deployment.active)
-    how = SimulationSettings(
+    settings = SimulationSettings(
         epoch_s=epoch_s, job_s=0.01, drain_s=30, failure_handling=FailureHandling(scheme="checkpoint", checkpoint_s=1000)
     )
-    outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=how)
+    outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=settings)
     assert outcome.internal_completeness == pytest.approx(1.0)
     jobs = len(roomy.pes) * roomy.replicas * round(90 / epoch_s)
     tuples = cost(instance, roomy.active) * 60 / descriptor.contract.billing_period_s

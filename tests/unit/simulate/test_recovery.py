@@ -98,8 +98,8 @@ def test_without_spares_replicas_return_with_their_node():
     handling = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=2.0, spares=False)
 
     def output(schedule: Schedule, **control: object) -> np.ndarray:
-        how = SimulationSettings(drain_s=30, failure_handling=handling, control=Control(**control))
-        outcome = simulate(deployment, trace, schedule=schedule, settings=how)
+        settings = SimulationSettings(drain_s=30, failure_handling=handling, control=Control(**control))
+        outcome = simulate(deployment, trace, schedule=schedule, settings=settings)
         assert outcome.output("sink").sum() == pytest.approx(4 * 60)  # inputs are kept
         return outcome.output("sink")
 

@@ -36,12 +36,12 @@ def test_takeover_loses_nothing_if_outputs_are_kept():
 
 def test_recovery_latency_counts_from_its_own_failure():
     faults = (*crash("pe1.1", at_s=5).faults, *crash("pe1.0", at_s=45).faults)  # the first fault hits an idle replica
-    how = SimulationSettings(
+    settings = SimulationSettings(
         drain_s=30, control=Control(replace_dead=True), failure_handling=FailureHandling(scheme="checkpoint", detect_s=1.0)
     )
     deployment = pipeline(replicated=False)
     outcome = simulate(
-        deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=Schedule(faults=faults), settings=how
+        deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=Schedule(faults=faults), settings=settings
     )
     (back,) = outcome.recoveries()
     assert (back.pe, back.failed_s, back.detected_s) == ("pe1", 45, 46)

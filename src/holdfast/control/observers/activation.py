@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Task
 from holdfast.log.stream_progress import StreamProgress, locate_streams
@@ -14,8 +15,6 @@ STEADY_EPOCHS = 5
 
 EXCEEDED = "exceeded"
 """The key in a note's data for the sources whose rates exceed the strategy: per source, by how many tuples per second."""
-
-LIVING = ("running", "starting", "placed", "idle")
 
 
 class RateMonitor:

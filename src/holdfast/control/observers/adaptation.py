@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from holdfast.control.observers.activation import LIVING
+from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Adapting, Task
 from holdfast.documents.topology import Topology

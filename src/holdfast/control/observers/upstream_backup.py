@@ -6,7 +6,7 @@ The log keeps all input, so re-routing means activating an idle replica: it star
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.control.observers.activation import LIVING
+from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Contract, Job, Task
 from holdfast.log import EpochLog, Store

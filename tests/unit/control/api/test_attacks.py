@@ -28,12 +28,12 @@ def refusals(settings, calls):
     async def play():
         async with running(settings) as control:
             await control.orchestrator.recovered.wait()
-            found = []
+            answers = []
             for method, path, token, content in calls:
                 answer = await control.call(method, path, token=token, content=content)
-                found.append((answer.status_code, answer.json().get("error", "")))
+                answers.append((answer.status_code, answer.json().get("error", "")))
             assert (await control.call("GET", "/v1/health")).json()["state"] == "serving"
-            return found
+            return answers
 
     return asyncio.run(play())
 

@@ -110,13 +110,13 @@ def _can_be_wrong(operation) -> bool:
 def test_document_lists_every_call_with_its_token(settings):
     async def calls():
         orchestrator = Orchestrator(settings, say=lambda text: None)
-        made = orchestrator.api.calls()
+        all_calls = orchestrator.api.calls()
         orchestrator.persistence.database.close()
-        return made
+        return all_calls
 
-    made = asyncio.run(calls())
-    document = openapi(made, version="1")
-    assert {(call.path, call.method.lower()) for call in made} == {
+    all_calls = asyncio.run(calls())
+    document = openapi(all_calls, version="1")
+    assert {(call.path, call.method.lower()) for call in all_calls} == {
         (path, method) for path, row in document["paths"].items() for method in row
     }
-    assert [call.path for call in made if call.token == "none"] == ["/v1/health"]
+    assert [call.path for call in all_calls if call.token == "none"] == ["/v1/health"]

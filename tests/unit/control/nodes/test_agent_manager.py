@@ -90,8 +90,8 @@ async def test_agent_change_survives_a_new_orchestrator(settings):
         await SimulatedNode.beat(node, agents=statuses)
 
         async def again():
-            found = await listed(control, number)
-            agent = found.get("x/0", {"orders": {}})
+            agents = await listed(control, number)
+            agent = agents.get("x/0", {"orders": {}})
             return agent["orders"] == {"deadline_s": 2.0} and (agent["revision"], agent["node"]) == (1, node.name)
 
         await control.until(again)
@@ -126,8 +126,8 @@ async def test_slow_order_check_delays_only_orders_of_that_agent(settings):
         assert (await listed(control, number))["x/0"]["orders"] == {}  # answered meanwhile
         observer.go_on.set()
         assert [answer.status_code for answer in await asyncio.gather(*requests)] == [202, 202]
-        found = (await listed(control, number))["x/0"]
-        assert (found["orders"], found["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
+        agent = (await listed(control, number))["x/0"]
+        assert (agent["orders"], agent["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
         assert observer.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
 
 
@@ -156,28 +156,28 @@ async def test_new_orchestrator_keeps_agents_and_their_orders(settings):
         for task, lead_s in (("x/0", 0.1), ("y/0", 0.2)):
             orders = {"orders": {"lead_s": lead_s}}
             assert (await control.call("POST", f"/v1/jobs/{number}/agents/{task}", json=orders)).status_code == 202
-        left = {name: (node, control.orchestrator.agents.at(name)) for name, node in nodes.items()}
-    assert {agent.revision for _, agents in left.values() for agent in agents} == {1}
+        assigned = {name: (node, control.orchestrator.agents.at(name)) for name, node in nodes.items()}
+    assert {agent.revision for _, agents in assigned.values() for agent in agents} == {1}
     async with running(settings) as control:
         protected(control)
-        for node, agents in left.values():
+        for node, agents in assigned.values():
             node.control = control
             node.offer["agents"] = [{"key": a.key, "alive": True, "revision": a.revision, "orders": a.orders} for a in agents]
             await node.register()
         await control.orchestrator.recovered.wait()
-        for name, (_, agents) in left.items():
+        for name, (_, agents) in assigned.items():
             node = control.orchestrator.resources.nodes[name]
             assert control.orchestrator.dispatch.assignment(node).agents == agents
 
 
 async def test_null_withdraws_an_order(settings):
     async with watched_job(settings) as (control, number, _):
-        for orders, left in (
+        for orders, remaining in (
             ({"deadline_s": 2.0, "lead_s": 0.1}, {"deadline_s": 2.0, "lead_s": 0.1}),
             ({"deadline_s": None}, {"lead_s": 0.1}),
         ):
             answer = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": orders})
-            assert (answer.status_code, answer.json()["orders"]) == (202, left)
+            assert (answer.status_code, answer.json()["orders"]) == (202, remaining)
 
 
 async def test_agent_calls_require_user_token_and_existing_agents(settings):

@@ -44,12 +44,12 @@ def replicas(**states):
 
 @pytest.fixture
 def store():
-    made = Store(MemoryStore())
+    store = Store(MemoryStore())
     for stream in ("src", "good"):
-        commit(made, stream, 1, 2, 3)
-    commit(made, "bad", 1)
-    commit(made, "both", 1)
-    return made
+        commit(store, stream, 1, 2, 3)
+    commit(store, "bad", 1)
+    commit(store, "both", 1)
+    return store
 
 
 def look(store, views, *, after_s=None, last=LAST):

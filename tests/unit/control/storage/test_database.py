@@ -255,25 +255,25 @@ async def test_placements_are_replaced_and_deleted_by_task(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("made", "words"),
+    ("statement", "words"),
     [
         ("CREATE TABLE jobs (id)", "the database is not holdfast's: it has the tables jobs and no 'holdfast_schema'; give another"),
         ("CREATE TABLE songs (id)", "the database is not holdfast's: it has the tables songs"),
         (None, "cannot be used: file is not a database; fix that, or give another --database"),
     ],
 )
-def test_foreign_database_file_is_refused_and_unchanged(tmp_path, made, words):
+def test_foreign_database_file_is_refused_and_unchanged(tmp_path, statement, words):
     path = tmp_path / "d.db"
-    if made is None:
+    if statement is None:
         path.write_bytes(b"Dear diary, " * 100)
     else:
         with closing(sqlite3.connect(path)) as other:
-            other.execute(made)
+            other.execute(statement)
     reports = []
     with pytest.raises(HoldfastError, match=words):
         opened(path, reports)
     assert reports == []
-    if made is not None:
+    if statement is not None:
         with closing(sqlite3.connect(path)) as other:
             assert other.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
 

@@ -202,11 +202,11 @@ def test_spreading_lone_replicas_keeps_cost_and_completeness(data, descriptor):
     active = data.draw(strategies(instance))
     full = active.all(axis=2)
     active[~full] = active[~full].cumsum(axis=1).cumsum(axis=1) == 1  # the first active replica alone
-    made = spread(instance, active)
-    assert (made.all(axis=2) == full).all() and (made.sum(axis=2) == active.sum(axis=2)).all()
-    assert cost(instance, made) == pytest.approx(cost(instance, active))
+    balanced = spread(instance, active)
+    assert (balanced.all(axis=2) == full).all() and (balanced.sum(axis=2) == active.sum(axis=2)).all()
+    assert cost(instance, balanced) == pytest.approx(cost(instance, active))
     fitted = (node_load(instance, active) <= instance.limit).all(axis=1)
-    assert (node_load(instance, made)[fitted] <= instance.limit).all()
+    assert (node_load(instance, balanced)[fitted] <= instance.limit).all()
 
 
 @given(descriptors())
