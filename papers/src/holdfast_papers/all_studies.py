@@ -60,7 +60,7 @@ END_S = 60.0
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="Requests per minute, for the study 'internet'.",
 )
-@click.option("--again", is_flag=True, help="Start again, also studies that have results or records.")
+@click.option("--again", is_flag=True, help="Run all studies again, also those with results or records.")
 @json_option
 def all_(out: Path, only: str | None, small: bool, master: str | None, profile: Path | None, again: bool, as_json: bool) -> None:
     """Run every study and write one report: all tables and figures, the paper's values, ours, and whether each finding holds.
@@ -238,7 +238,7 @@ def call_study(words: Sequence[str], *, meanwhile: Callable[[], None]) -> tuple[
 
 
 def _die_with_parent() -> None:
-    """Ask the system to end this process when its parent is killed. Otherwise it would run beside the next call's study."""
+    """Ask the system to end this process when its parent is killed. Otherwise it would run next to the next call's study."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGTERM)
 
 

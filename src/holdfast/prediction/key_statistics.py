@@ -146,7 +146,7 @@ class KeyStatistics:
         self._usual_rate[settled] = self._rate(settled)
 
     def _reset_returned(self, slots: Ints) -> None:
-        """Restart the counts of keys that had ended and used to have rows in most epochs: the gap says nothing of their rate."""
+        """Restart the counts of keys that had ended and used to have rows in most epochs: the gap does not reflect their rate."""
         returned = slots[self._has_ended(slots) & (self._usual_rate[slots] >= 0.5)]
         self._window_counts[returned] = 0
         self._first_epoch[returned] = self.epochs_observed + 1

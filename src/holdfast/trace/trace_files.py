@@ -103,7 +103,7 @@ def _check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def _explain_errors(path: Path) -> Iterator[None]:
-    """Turn an error of the file system into one that tells the user what to do."""
+    """Turn a file system error into one that states what to do."""
     try:
         yield
     except OSError as error:

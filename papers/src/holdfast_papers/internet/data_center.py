@@ -2,8 +2,8 @@
 
 Failures come at the rates that J. Dean gave for the first year of a new cluster ("Handling Large Datasets at Google: Current
 Systems and Future Directions", Data-Intensive Computing Symposium 2008; of 1,800 machines, as he said at Google I/O 2008): 1,000
-machine failures; 20 racks that disappear with their 40 to 80 machines for one to six hours; one power distribution unit that takes
-500 to 1,000 machines away for about six hours.
+machine failures; 20 racks that disappear with their 40 to 80 machines for one to six hours; one power distribution unit that
+fails with 500 to 1,000 machines for about six hours.
 """
 
 from __future__ import annotations

@@ -46,7 +46,6 @@ SERVERS: Mapping[str, int] = {"small": 50, "medium": 200, "large": 800}
 WARM_S, WARM_EPOCHS = 15.0, 60
 """Seconds at the start of a run that do not count, and epochs of a warm-up job before all runs, during which the JVM compiles."""
 EVERY_S, FOR_S = 30.0, 8.0
-SINK = "racks"
 
 
 @dataclass(frozen=True)

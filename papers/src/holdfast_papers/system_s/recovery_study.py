@@ -238,7 +238,7 @@ def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = No
 
 
 def averaged(runs: Sequence[Run], *, by: Callable[[list[float]], float] = mean) -> dict[str, float]:
-    """The means of a row's runs, or whatever `by` gives: seconds to start (both times), to recover, of these until it answered."""
+    """Return mean seconds (or the summary `by`) of a row: to start, both times; to recover; of these until the first answer."""
     return {
         "start_s": by([seconds for run in runs for seconds in (run.start_s, run.again_s) if seconds is not None]),
         "recover_s": by([run.recover_s for run in runs]),

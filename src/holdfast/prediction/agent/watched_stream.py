@@ -31,7 +31,7 @@ TRAINING_LIMIT_S = 0.1
 """How long it then waits for an algorithm of another package: the PE may be late at this moment."""
 READ_MARGIN, READS = 4.0, 5
 """The input of a late epoch is read only if READ_MARGIN times the usual reading time is left before the deadline. The usual time is
-the median of the last READS times, because one that the machine delayed says nothing of the next."""
+the median of the last READS times, because one delay of the machine does not predict the next."""
 
 
 class WatchedStream:
