@@ -106,5 +106,5 @@ def test_divergence_without_fractional_values_is_rejected(spark, orders):
     context = CampaignContext(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
     for target, refused in (("names", False), ("shown", True)):
         campaign = campaign_of(context, (Case((target,)),), fault={"kind": "divergence"}, offsets=(5,))
-        with pytest.raises(HoldfastError, match=r"it would change at shown \(names\) has none") if refused else nullcontext():
+        with pytest.raises(HoldfastError, match=r"it would change at shown \(names\) have none") if refused else nullcontext():
             Runner(context, campaign, way="slow")
