@@ -204,7 +204,7 @@ class CampaignContext:
         return injected_edges(self.graph, case.target, case.side)
 
     def kept_streams(self) -> list[tuple[str, LastRows]]:
-        """Return the streams upstream of the sink of which an operator keeps the last rows."""
+        """Return the streams upstream of the sink whose last rows an operator keeps."""
         return [
             (stream, rule)
             for name in self._operators_to_sink()

@@ -72,7 +72,7 @@ def default_outages(context: CampaignContext) -> tuple[float, ...]:
 
 
 def default_section(context: CampaignContext, longest_s: float) -> int:
-    """Return the paper's section length, or the largest round length of which the longest outage fills FILLED sections."""
+    """Return the paper's section length, or a shorter round length if the longest outage would not fill FILLED sections."""
     seq = context.rows.seq
     gap = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
     longest = max(1.0, context.rows.tempo.peak * min(longest_s, MOST_S) * gap / FILLED)

@@ -327,7 +327,7 @@ class Orchestrator:
         asyncio.get_running_loop().call_later(wait_s, lambda: self.post(job, "error", cause=cause, since=since))
 
     def _forget(self, job: JobState) -> None:
-        """Remove a job that has ended, whatever actions its machine has run."""
+        """Remove a job that has ended. This does not depend on the actions that its state machine ran."""
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
             del self.names[job.name]

@@ -103,7 +103,7 @@ def _unprintable(value: object, place: Place = ()) -> Iterator[FieldError]:
 
 
 def _kind(data: Mapping[str, Any]) -> Kind | None:
-    """Return the kind of which the document has the largest share of fields, or None if it has no known field."""
+    """Return the kind with the largest share of its fields in the document, or None if the document has no known field."""
     share = {kind: len(kind.fields & data.keys()) / len(kind.fields) for kind in KINDS}
     best = max(KINDS, key=lambda kind: share[kind])
     return best if share[best] > 0 else None
