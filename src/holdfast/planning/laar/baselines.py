@@ -1,5 +1,7 @@
 """The baselines that LAAR is compared with (section 5.2): no replication, static replication, and a greedy rule."""
 
+import itertools
+
 import numpy as np
 
 from holdfast.errors import HoldfastError
@@ -58,16 +60,17 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
 
 
 def greedy(instance: Instance) -> Active:
-    """Return GRD: static replication without redundant replicas, removed until no node is overloaded.
+    """Return GRD: static replication, from which redundant replicas are removed until no node is overloaded.
 
-    Each step deactivates a redundant replica on the most overloaded node: the one that uses most CPU, and among equals the most
-    upstream one. A node whose replicas are all the last of their PE stays overloaded.
+    Each step takes the most overloaded node and deactivates one of its redundant replicas. Replicas of upstream PEs are deactivated
+    first: those with the fewest PEs between them and a source. Among them, the one that uses most CPU is deactivated. A node whose
+    replicas are all the last of their PE stays overloaded.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> greedy(Instance.of(figure_1())).sum(axis=2).tolist()
     [[2, 2], [1, 1]]
     """
-    active = static_replication(instance)
+    active, depth = static_replication(instance), _depth(instance)
     for c in range(instance.shape[0]):
         while True:
             over = node_load(instance, active)[c] / instance.limit
@@ -77,9 +80,17 @@ def greedy(instance: Instance) -> Active:
                 break
             node = max(candidates, key=lambda h: (over[h], -h))
             on_node = np.argwhere(redundant & (instance.node_of == node))
-            i, j = max(on_node, key=lambda replica: (instance.work[c, replica[0]], -replica[0], -replica[1]))
+            i, j = min(on_node, key=lambda replica: (depth[replica[0]], -instance.work[c, replica[0]], *replica))
             active[c, i, j] = False
     return active
+
+
+def _depth(instance: Instance) -> list[int]:
+    """Return how many PEs there are on the longest path from a source to each PE, without the PE itself."""
+    depth: list[int] = []
+    for first, end in itertools.pairwise(instance.first_edge):
+        depth.append(max((depth[tail] + 1 for tail in instance.tail[first:end]), default=0))
+    return depth
 
 
 BASELINES = ("NR", "SR", "GRD")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from holdfast.documents.descriptor import DescriptorNode, DescriptorSink, Input, Pe
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
     Instance,
@@ -35,7 +36,7 @@ def test_nr_has_one_replica_per_pe_and_never_overloads():
         assert not list(violations(instance, active, sla=False))
 
 
-def test_greedy_removes_heaviest_replica_of_fullest_node():
+def test_greedy_stops_only_when_no_redundant_replica_is_left_on_an_overloaded_node():
     instance = small(3)
     active = greedy(instance)
     assert active[0].all()
@@ -43,6 +44,28 @@ def test_greedy_removes_heaviest_replica_of_fullest_node():
     over = node_load(instance, active)[1] > instance.limit
     for node in np.flatnonzero(over):  # nothing redundant is left there
         assert (active[1].sum(axis=1)[(active[1] & (instance.node_of == node)).any(axis=1)] == 1).all()
+
+
+def planned(pes, *, cores):
+    """Return PEs as {name: (input, cost)}, replicated on 'node1' with the given cores and on the large 'node2'."""
+    changes = {
+        "pes": {name: Pe(operators=(name,), inputs={before: Input(selectivity=1, cost=cost)}) for name, (before, cost) in pes.items()},
+        "sinks": {"sink": DescriptorSink(inputs=tuple(pes))},
+        "nodes": {"node1": DescriptorNode(cores=cores), "node2": DescriptorNode(cores=8)},
+        "placement": dict.fromkeys(pes, ("node1", "node2")),
+    }
+    return Instance.of(figure_1().model_copy(update=changes))
+
+
+def test_greedy_deactivates_upstream_replicas_before_heavier_ones_downstream():
+    # At High the replicas use 1.68 cores of 'node1', without that of 'up' 1.6.
+    active = greedy(planned({"up": ("source", 0.01), "down": ("up", 0.2)}, cores=1.65))
+    assert active.tolist() == [[[True, True], [True, True]], [[False, True], [True, True]]]
+
+
+def test_greedy_deactivates_the_heaviest_of_equally_upstream_replicas():
+    active = greedy(planned({"a": ("source", 0.05), "b": ("source", 0.1)}, cores=1.1))
+    assert active.sum(axis=2).tolist() == [[2, 2], [2, 1]]
 
 
 def test_baselines_have_their_names_of_the_paper():
