@@ -48,8 +48,9 @@ def test_greedy_stops_only_when_no_redundant_replica_is_left_on_an_overloaded_no
 
 def planned(pes, *, cores):
     """Return PEs as {name: (input, cost)}, replicated on 'node1' with the given cores and on the large 'node2'."""
+    inputs = {name: {before: Input(selectivity=1, cost=cost)} for name, (before, cost) in pes.items()}
     changes = {
-        "pes": {name: Pe(operators=(name,), inputs={before: Input(selectivity=1, cost=cost)}) for name, (before, cost) in pes.items()},
+        "pes": {name: Pe(operators=(name,), inputs=inputs[name]) for name in pes},
         "sinks": {"sink": DescriptorSink(inputs=tuple(pes))},
         "nodes": {"node1": DescriptorNode(cores=cores), "node2": DescriptorNode(cores=8)},
         "placement": dict.fromkeys(pes, ("node1", "node2")),
