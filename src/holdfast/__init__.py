@@ -4,15 +4,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App, last_epochs, last_rows, state_table
-    from holdfast.app.writers import console
+    from holdfast.app.fenced_table import FencedTable
+    from holdfast.app.writers import WriteToken, console
 else:  # mypy must not see __getattr__: with it, mypy would accept every name
 
     def __getattr__(name: str) -> object:
         """Import the names of `__all__` on first use, so that commands that need no application start sooner."""
-        if name == "console":
-            from holdfast.app.writers import console
+        if name in ("WriteToken", "console"):
+            from holdfast.app import writers
 
-            return console
+            return getattr(writers, name)
+        if name == "FencedTable":
+            from holdfast.app.fenced_table import FencedTable
+
+            return FencedTable
         if name in __all__:
             from holdfast import app
 
@@ -20,4 +25,4 @@ else:  # mypy must not see __getattr__: with it, mypy would accept every name
         raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
 
 
-__all__ = ["App", "console", "last_epochs", "last_rows", "state_table"]
+__all__ = ["App", "FencedTable", "WriteToken", "console", "last_epochs", "last_rows", "state_table"]

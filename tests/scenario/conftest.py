@@ -1,10 +1,12 @@
-"""Real processes that several scenarios need: a Spark standalone cluster on this machine's loopback."""
+"""Real processes that several scenarios need: a Spark standalone cluster on this machine's loopback, and PostgreSQL."""
 
 import os
 import queue
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +14,8 @@ from pathlib import Path
 
 import pyspark
 import pytest
+
+from .postgresql_server import Server
 
 LIMIT_S = 120
 CORES, MEMORY = 2, "2g"
@@ -29,6 +33,26 @@ def kept_bytecode(request: pytest.FixtureRequest) -> Iterator[None]:
             patched.delenv("PYTHONDONTWRITEBYTECODE")
             patched.setenv("PYTHONPYCACHEPREFIX", str(cache.mkdir("bytecode")))
         yield
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server, started when first asked for."""
+    found = shutil.which("pg_ctl")
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path(found).resolve().parent if found else None)
+    if programs is None:
+        pytest.skip("needs a PostgreSQL server: apt-get install postgresql")
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-postgresql-"))
+    if os.geteuid() == 0:
+        shutil.chown(folder, "postgres")
+    made = None
+    try:
+        made = Server(programs, folder)
+        yield made
+    finally:
+        if made is not None and (folder / "data" / "postmaster.pid").exists():
+            made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

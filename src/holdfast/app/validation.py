@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.app.definition import Node, Operator, Sink, Source
 from holdfast.app.graph import Graph, dependencies_of, inputs_of, operators_by_pe, partitioning_between, pe_dependencies
 from holdfast.app.keep import LastEpochs, LastRows, StateTable
+from holdfast.app.writers import bind_writer
 from holdfast.documents.topological_order import find_cycles
 
 RESERVED = frozenset({"epoch"})
@@ -35,6 +36,7 @@ def find_errors(nodes: Sequence[Node]) -> list[str]:
     for node in nodes:
         errors += _source_errors(node) if isinstance(node, Source) else []
         errors += _operator_errors(node, streams) if isinstance(node, Operator) else []
+        errors += _sink_errors(node) if isinstance(node, Sink) else []
     if connected:
         errors += _cycle_errors(nodes) or _shape_errors(nodes)
     return errors
@@ -68,6 +70,8 @@ def _type_errors(node: Node) -> list[str]:
         ]
         if not callable(node.function):
             errors.append(f"{who}: an operator is a function, got {type(node.function).__name__}")
+    if isinstance(node, Sink) and node.writer is not None and not callable(node.writer):
+        errors.append(f"{who}: writer must be a function, got {type(node.writer).__name__}")
     return errors
 
 
@@ -155,6 +159,17 @@ def _parameter_errors(who: str, operator: Operator) -> list[str]:
         return []
     state = " and the state table" if operator.state else ""
     return [f"{who} takes {len(positional)} arguments, but it must take {expected}: one per input{state}"]
+
+
+def _sink_errors(sink: Sink) -> list[str]:
+    if sink.writer is None:
+        return []
+    try:
+        bind_writer(sink.writer)
+    except ValueError as error:
+        wanted = "it must take (rows, epoch) or (rows, epoch, quality), and may take 'token'"
+        return [f"the writer of sink '{sink.name}' ({sink.origin}) {error}; {wanted}"]
+    return []
 
 
 def _partitioning_error(who: str, upstream: Node, reader: Operator) -> str | None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.app import Sink, Source
 from holdfast.app.load import load_app
+from holdfast.app.writers import BoundWriter, WriteToken, bind_writer
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Reading, Task
@@ -32,7 +34,9 @@ from holdfast.runtime.output_writer import Emit, OutputWriter
 from holdfast.runtime.pe_compute import PeCompute, taint_duration_epochs
 from holdfast.runtime.pe_replica import PeReplica
 from holdfast.runtime.replica import Replica, ReplicaContext
-from holdfast.runtime.sinks.sink_replica import SinkReplica, Writer
+from holdfast.runtime.sinks.claimed_writer import ClaimedWriter
+from holdfast.runtime.sinks.sink_replica import SinkReplica
+from holdfast.runtime.sinks.write_claims import WriteClaims
 from holdfast.runtime.sources.reader_query import query_checkpoint_path, start_query
 from holdfast.runtime.sources.reader_source import ReaderSource, reader_timeline
 from holdfast.runtime.sources.staged_batches import StagedBatches
@@ -178,23 +182,28 @@ class ReplicaFactory:
             inputs=self._inputs(task),
             out=self.out,
             emit=self._emit,
-            writer=self._writer(sink),
+            writer=self._claimed_writer(sink, task),
         )
 
-    def _writer(self, sink: Sink) -> Writer | None:
-        write = sink.writer
-        if write is None:
+    def _claimed_writer(self, sink: Sink, task: Task) -> ClaimedWriter | None:
+        if sink.writer is None:
             return None
+        claims = WriteClaims(self.store, task.name, checkpoints=self.checkpoints, clock=time.time)
+        return ClaimedWriter(self._writer(sink), claims, retries=self.job.contract_of(task.pe).retries)
 
-        def call(rows: pa.Table, epoch: int, quality: str) -> None:
+    def _writer(self, sink: Sink) -> BoundWriter:
+        assert sink.writer is not None
+        writer = bind_writer(sink.writer)
+
+        def call(rows: pa.Table, epoch: int, *others: str, **by_name: WriteToken) -> None:
             try:
-                write(to_frame(self._spark, rows), epoch, quality)
+                writer.function(to_frame(self._spark, rows), epoch, *others, **by_name)
             except (Exception, SystemExit) as error:
                 raise HoldfastError(
                     f"the writer of sink '{sink.name}' ({sink.origin}) raised {type(error).__name__} in epoch {epoch}: {error}"
                 ) from error
 
-        return call
+        return replace(writer, function=call)
 
     def _open_trace(self) -> tuple[dict[str, DataFrame], list[Span]]:
         """Return the trace and its epochs. It is opened once for all sources of this job on this node."""

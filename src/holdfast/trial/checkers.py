@@ -84,6 +84,14 @@ def all_corrected(events: Sequence[HistoryEvent], timeline: Timeline) -> Verdict
         sink, epoch = open_[0]
         reason = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
         return Verdict(name, False if timeline.last is not None else None, reason, {"open": len(open_)})
+    late = sorted((event.about["sink"], event.about["epoch"]) for event in events if event.kind == "overtaken")
+    if late:
+        sink, epoch = late[0]
+        reason = (
+            f"the writer of sink '{sink}' returned after another replica had taken over epoch {epoch}, and may have replaced newer "
+            "rows; let the writer take a token"
+        )
+        return Verdict(name, None, reason, {"overtaken": len(late)})
     if not inexact:
         return Verdict(name, True, "every first result was exact", {"inexact": 0})
     reason = f"{len(inexact)} results were tentative, predicted or absent, and were corrected"

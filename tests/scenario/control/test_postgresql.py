@@ -1,13 +1,6 @@
 """The control plane on PostgreSQL, against a real server that the test starts, stops and starts again."""
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -17,57 +10,6 @@ from holdfast.protocol.client import find_client
 from holdfast.trial.process_cluster import ProcessCluster
 
 JOB = Job.model_validate({"job": "a", "host_kind": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
-
-
-class Server:
-    """A PostgreSQL server with its own folder, on loopback."""
-
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self.programs, self.folder = programs, folder
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.run("initdb", "-D", folder / "data", "-U", "holdfast", "--auth=trust", "--no-sync", "-E", "UTF8")
-        self.start()
-
-    def database(self, name: str) -> str:
-        """Create a database and return its URL."""
-        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", name)
-        return f"postgresql://holdfast@127.0.0.1:{self.port}/{name}"
-
-    def start(self) -> None:
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
-        self.run("pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w", "-o", options, "start")
-
-    def stop(self) -> None:
-        self.run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop")
-
-    def run(self, program: str, *words: object) -> None:
-        as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-        command = [*as_user, str(self.programs / program), *map(str, words)]
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=90, cwd="/", check=False
-        )
-        assert done.returncode == 0, done.stdout
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    found = shutil.which("pg_ctl")
-    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path(found).resolve().parent if found else None)
-    if programs is None:
-        pytest.skip("needs a PostgreSQL server: apt-get install postgresql")
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-postgresql-"))
-    if os.geteuid() == 0:
-        shutil.chown(folder, "postgres")
-    made = None
-    try:
-        made = Server(programs, folder)
-        yield made
-    finally:
-        if made is not None and (folder / "data" / "postmaster.pid").exists():
-            made.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_postgresql_jobs_survive_orchestrator_and_server_outages(server, tmp_path):

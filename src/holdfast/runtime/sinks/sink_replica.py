@@ -6,26 +6,24 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, TrimmedError
+from holdfast.app.writers import WriteKind
+from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import Emit
 from holdfast.runtime.replica import Replica, ReplicaContext
+from holdfast.runtime.sinks.claimed_writer import ClaimedWriter, WriteOutcome
 from holdfast.runtime.sinks.output_files import file_name
-from holdfast.runtime.sinks.write_claims import WriteClaims
 from holdfast.runtime.tentative_output import sink_quality
-
-Writer = Callable[[pa.Table, int, str], None]
-"""Writes an epoch's rows, given the epoch and its quality. A second call for an epoch replaces what the first one wrote."""
 
 
 class SinkReplica(Replica):
     """One replica of a sink. Several replicas write each epoch once.
 
-    Without a writer, the epoch and its quality name a Parquet file, which is created at most once. With a writer, `WriteClaims`
-    decide which replica writes. The replica that writes an epoch emits `output`. A replica that finds it written emits `found`,
+    Without a writer, the epoch and its quality name a Parquet file, which is created at most once. With a writer, claims decide
+    which replica writes. The replica that writes an epoch emits `output`. A replica that finds it written emits `found`,
     because the other one may have died before it emitted `output`.
     """
 
@@ -36,12 +34,11 @@ class SinkReplica(Replica):
         inputs: InputReader,
         out: Store,
         emit: Emit,
-        writer: Writer | None = None,
+        writer: ClaimedWriter | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(context, clock=clock)
         self._inputs, self._out, self._emit, self._writer = inputs, out, emit, writer
-        self._claims = WriteClaims(out, self.task.name, checkpoints=self._checkpoints, clock=clock) if writer is not None else None
         self._inexact_epochs: set[int] = set()
 
     @property
@@ -61,8 +58,8 @@ class SinkReplica(Replica):
         """Save a checkpoint, and remove the claims on epochs up to it."""
         before = self._saved_epoch
         super().save()
-        if self._claims is not None and self._saved_epoch > before:
-            self._claims.remove_until(self._saved_epoch)
+        if self._writer is not None and self._saved_epoch > before:
+            self._writer.claims.remove_until(self._saved_epoch)
 
     def _skip_to_newer_checkpoint(self) -> bool:
         """Move to a newer checkpoint of another replica, if there is one; the inputs may be trimmed up to there."""
@@ -112,42 +109,22 @@ class SinkReplica(Replica):
         if self._is_checkpoint_due():
             self.save()
 
-    def _write(self, epoch: int, records: Records, kind: str, quality: Quality) -> bool:
+    def _write(self, epoch: int, records: Records, kind: WriteKind, quality: Quality) -> bool:
         """Write an epoch. Return whether it is written, by this replica or another."""
-        action = self._claims.claim(epoch, kind) if self._claims is not None else "write"
-        if action == "wait":
-            return False
-        is_first_writer = action == "write" and self._write_rows(epoch, self._rows(records), kind, quality)
         rows = sum(record.rows for record in records)
         about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
-        if is_first_writer:
-            self._emit("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+        if self._writer is None:
+            name = f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}"
+            outcome: WriteOutcome = "wrote" if self._out.create(name, encode_parquet(self._rows(records))) else "found"
         else:
-            self._emit("found", about)
-        return True
+            outcome = self._writer.write(lambda: self._rows(records), epoch, kind, quality)
+        if outcome == "wrote":
+            self._emit("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+        elif outcome != "wait":
+            self._emit(outcome, about)
+        return outcome in ("wrote", "found")
 
     def _rows(self, records: Records) -> pa.Table:
         (rows,) = self._inputs.rows([records]).values()
         self.rows_read += rows.num_rows
         return rows
-
-    def _write_rows(self, epoch: int, rows: pa.Table, kind: str, quality: Quality) -> bool:
-        """Write an epoch's rows. Return whether no other replica had written them."""
-        if self._writer is None or self._claims is None:
-            return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", encode_parquet(rows))
-        try:
-            self._call_writer(self._writer, rows, epoch, quality)
-        except Exception:
-            self._claims.release(epoch, kind)
-            raise
-        return self._claims.mark_written(epoch, kind)
-
-    def _call_writer(self, writer: Writer, rows: pa.Table, epoch: int, quality: Quality) -> None:
-        """Call the writer until it succeeds. Raise HoldfastError when its retries are used up."""
-        for failures in range(1, self.contract.retries + 2):
-            try:
-                writer(rows, epoch, quality.value)
-                return
-            except Exception as error:
-                if failures > self.contract.retries:
-                    raise HoldfastError(f"{error} (tried {failures} times)") from error

@@ -1,15 +1,19 @@
 """Sink replicas on a real log: every epoch and every correction is written once, as Parquet or by a writer, despite faults."""
 
+import time
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from obstore.store import MemoryStore
+from sqlalchemy import create_engine, text
 
-from holdfast import App
+from holdfast import App, FencedTable
+from holdfast.app.writers import WriteToken, bind_writer
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Contract, Reading, Task
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
@@ -20,9 +24,10 @@ from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.replica import ReplicaContext
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import Killed
+from holdfast.runtime.sinks.claimed_writer import ClaimedWriter
 from holdfast.runtime.sinks.output_files import read_output
 from holdfast.runtime.sinks.sink_replica import SinkReplica
-from holdfast.runtime.sinks.write_claims import CLAIM_TIMEOUT_S
+from holdfast.runtime.sinks.write_claims import CLAIM_TIMEOUT_S, WriteClaims, renew_in_thread
 from holdfast.trial.checkers import check_run, count_output_rows
 
 SCHEMA = pa.schema({"seq": pa.int64()})
@@ -36,7 +41,7 @@ class Stage:
     def __init__(self):
         self.log, self.out = Store(MemoryStore()), Store(MemoryStore())
         self.written, self.events = [], []
-        self.now_s = 100.0
+        self.now_s, self.ids, self.renewals = 100.0, 0, []
         self.stream = OutputWriter(self.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
 
     def publish(self, *epochs):
@@ -58,9 +63,27 @@ class Stage:
             inputs=InputReader(TASK.reads, [self.log], {"a": SCHEMA}),
             out=self.out,
             emit=emit or self.emit,
-            writer=writer,
+            writer=self.claimed(writer, self.renewing, **contract) if writer else None,
             clock=lambda: self.now_s,
         )
+
+    def claimed(self, writer, renewing, *, retries=2, **contract):
+        clock, checkpoints = lambda: self.now_s, Checkpoints(self.log)
+        claims = WriteClaims(self.log, TASK.name, checkpoints=checkpoints, clock=clock, new_id=self.new_id, renewing=renewing)
+        return ClaimedWriter(bind_writer(writer), claims, retries=retries)
+
+    def new_id(self):
+        self.ids += 1
+        return f"id-{self.ids}"
+
+    @contextmanager
+    def renewing(self, renew):
+        """Renew nothing by itself. `renewals` has the function that renews, for tests that call it."""
+        self.renewals.append(renew)
+        yield
+
+    def claim_names(self):
+        return sorted(name for name in self.log.names("writes/") if not name.endswith("/run"))
 
     def verdicts(self):
         return [verdict.holds for verdict in check_run(self.events, TIMELINE, sinks=["out"])]
@@ -185,17 +208,17 @@ def test_writer_error_names_the_sink_and_the_epoch(monkeypatch, error, name):
     monkeypatch.setattr("holdfast.runtime.replica_factory.to_frame", lambda spark, rows: rows)
     write = ReplicaFactory._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
     with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {name} in epoch 7: no table$"):
-        write(SCHEMA.empty_table(), 7, "exact")
+        write(SCHEMA.empty_table(), 7, "exact", token=WriteToken("run", 7, "first", 1))
 
 
 def test_lagging_replica_writes_nothing_twice_after_claims_are_removed(stage):
     lags, leads = stage.sink(writer=stage.write), stage.sink(writer=stage.write, checkpoint_epochs=1)
     stage.publish(1, 2, 3)
     settle(leads)
-    assert list(stage.out.names("")) == []
+    assert stage.claim_names() == []
     settle(lags)
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
-    assert list(stage.out.names("")) == []
+    assert stage.claim_names() == []
     assert all(stage.verdicts())
 
 
@@ -246,3 +269,210 @@ def test_rows_left_counts_the_correction_of_an_epoch(stage):
     stage.publish(1, 2, 3)
     settle(*sinks)
     assert count_output_rows(stage.events, sink="out") == 3
+
+
+def newest_rows(table, epoch):
+    with table.connect() as connection:
+        return connection.execute(text("SELECT seq FROM results WHERE epoch = :epoch"), {"epoch": epoch}).scalars().all()
+
+
+@pytest.fixture
+def database(tmp_path):
+    engine = create_engine(f"sqlite:///{tmp_path / 'results.db'}")
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE results (epoch BIGINT, seq BIGINT)"))
+    yield engine
+    engine.dispose()
+
+
+def stall_until_corrected(stage, write, other):
+    """Return a writer that stalls until another replica has written epoch 1 and its correction, and then writes."""
+
+    def stalls(rows, epoch, quality, token):
+        for _ in range(3):
+            settle(other)
+            stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+        stage.publish(1)
+        settle(other)
+        write(rows, epoch, quality, token=token)
+
+    return stalls
+
+
+def test_fenced_table_refuses_a_writer_that_stalled_past_the_correction(stage, database):
+    write = FencedTable(database, "results").write
+    other = stage.sink(writer=write)
+    stalled = stage.sink(writer=stall_until_corrected(stage, write, other))
+    stage.absent(1)
+    assert not stalled.step()
+    assert newest_rows(database, 1) == [1]
+    stage.publish(2, 3)
+    settle(stalled, other)
+    assert stalled.finished and other.finished
+    assert all(stage.verdicts())
+
+
+def test_verdict_is_unknown_if_a_late_writer_takes_no_token(stage):
+    table = {}
+
+    def write(rows, epoch, quality):
+        table[epoch] = quality
+
+    other = stage.sink(writer=write)
+    late = stall_until_corrected(stage, lambda rows, epoch, quality, token: write(rows, epoch, quality), other)
+    stalled = stage.sink(writer=lambda rows, epoch, quality: late(rows, epoch, quality, None))
+    stage.absent(1)
+    assert not stalled.step()
+    assert table[1] == "absent"
+    stage.publish(2, 3)
+    settle(stalled, other)
+    corrected = next(v for v in check_run(stage.events, TIMELINE, sinks=["out"]) if v.name == "every tentative result corrected")
+    assert corrected.holds is None
+    assert "the writer of sink 'out' returned after another replica had taken over epoch 1" in corrected.reason
+
+
+def test_claim_number_ascends_over_replicas_and_kinds(stage):
+    tokens = []
+
+    def write(rows, epoch, quality, token):
+        tokens.append((token.epoch, token.kind, token.claim))
+
+    def dies(rows, epoch, quality, token):
+        write(rows, epoch, quality, token)
+        raise Killed
+
+    stage.absent(1)
+    for _ in range(2):
+        dying = stage.sink(writer=dies)
+        with pytest.raises(Killed):
+            while not dying.step():
+                stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+    survivor = stage.sink(writer=write)
+    while not survivor.step():
+        stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+    stage.publish(1, 2)
+    settle(survivor)
+    assert [claim for epoch, kind, claim in tokens if (epoch, kind) == (1, "first")] == [1, 2, 3]
+    assert sorted(tokens[3:]) == [(1, "final", 4), (2, "first", 1)]
+
+
+def test_replicas_of_a_sink_share_the_run_of_a_log(stage):
+    runs = []
+
+    def write(rows, epoch, quality, token):
+        runs.append(token.run)
+
+    stage.publish(1)
+    settle(stage.sink(writer=write))
+    stage.publish(2)
+    settle(stage.sink(writer=write))
+    other_log = Stage()
+    other_log.ids = 50
+    other_log.publish(1)
+    settle(other_log.sink(writer=write))
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_slow_writer_that_renews_its_claim_is_not_taken_over(stage):
+    other = stage.sink(writer=stage.write)
+
+    def is_slow(rows, epoch, quality):
+        for _ in range(6):
+            stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+            stage.renewals[-1]()
+            assert not other.step()
+        stage.write(rows, epoch, quality)
+
+    stage.publish(1)
+    settle(stage.sink(writer=is_slow))
+    settle(other)
+    assert [epoch for epoch, *_ in stage.written] == [1]
+
+
+def test_claim_is_renewed_while_the_writer_runs(stage, monkeypatch):
+    monkeypatch.setattr("holdfast.runtime.sinks.write_claims.RENEW_EVERY_S", 0.001)
+    stage.renewing = renew_in_thread
+    renewals = []
+
+    def is_slow(rows, epoch, quality):
+        name = f"writes/out%2F0/{1:020d}/000001.renewed"
+        deadline_s = time.monotonic() + 30
+        while len(set(renewals)) < 3 and time.monotonic() < deadline_s:
+            renewals.append(stage.log.read(name))
+
+    stage.publish(1)
+    settle(stage.sink(writer=is_slow))
+    assert len(set(renewals)) == 3
+
+
+def test_number_of_a_released_claim_is_not_used_again(stage):
+    numbers = []
+
+    def raises(rows, epoch, quality, token):
+        numbers.append(token.claim)
+        raise HoldfastError("the table is locked")
+
+    stage.publish(1)
+    for _ in range(2):
+        with pytest.raises(HoldfastError, match="the table is locked"):
+            stage.sink(writer=raises, retries=0).step()
+    assert numbers == [1, 2]
+
+
+class FullStore(Store):
+    """A store that is full while `full` matches a name."""
+
+    full = None
+
+    def create(self, name, content):
+        if self.full is not None and self.full in name:
+            raise LogError("the log cannot be written: no space left")
+        return super().create(name, content)
+
+
+def test_writer_is_not_called_again_while_its_completion_cannot_be_recorded(stage):
+    stage.log = FullStore(MemoryStore())
+    stage.stream = OutputWriter(stage.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
+    stage.publish(1, 2, 3)
+    stage.log.full = "written"
+    sink = stage.sink(writer=stage.write)
+    for _ in range(3):
+        with pytest.raises(LogError, match="no space left"):
+            sink.step()
+    stage.log.full = None
+    settle(sink)
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+    assert all(stage.verdicts())
+
+
+def test_fenced_table_takes_an_epoch_again_whose_completion_was_not_recorded(stage, database):
+    stage.log = FullStore(MemoryStore())
+    stage.stream = OutputWriter(stage.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
+    stage.publish(1, 2, 3)
+    stage.log.full = "written"
+    write = FencedTable(database, "results").write
+    with pytest.raises(LogError, match="no space left"):
+        stage.sink(writer=write).step()
+    stage.log.full, restarted = None, stage.sink(writer=write)
+    while not restarted.finished:
+        restarted.step()
+        stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+    assert [newest_rows(database, epoch) for epoch in (1, 2, 3)] == [[1], [2], [3]]
+
+
+def test_replica_that_counts_claims_anew_finds_the_checkpoint_before_it_writes(stage):
+    stage.absent(1)
+    lags = stage.sink(writer=stage.write)
+    leads = stage.sink(writer=stage.write, checkpoint_epochs=1)
+    settle(leads)
+    stage.publish(1, 2)
+    settle(leads)
+    assert stage.claim_names() == []
+    unreachable = Checkpoints(stage.log)
+    unreachable.latest_epoch = lambda task: (_ for _ in ()).throw(LogError("the log cannot be listed"))
+    reachable, lags._writer.claims._checkpoints = lags._writer.claims._checkpoints, unreachable
+    with pytest.raises(LogError, match="cannot be listed"):
+        lags.step()
+    lags._writer.claims._checkpoints = reachable
+    settle(lags)
+    assert sorted(stage.written) == [(1, "absent", 0), (1, "exact", 1), (2, "exact", 1)]
