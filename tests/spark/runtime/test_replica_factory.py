@@ -205,7 +205,7 @@ def test_trace_deleted_during_replay_is_reported_in_one_line(spark, tmp_path):
     assert "\n" not in str(raised.value)
 
 
-def test_spark_jobs_carry_the_pe_and_its_epochs(spark):
+def test_spark_jobs_carry_the_pe_and_its_epochs(spark, jobs_of_group):
     app = App("named")
     app.sink("out", app.operator(inputs=app.source("s", "seq long, x double"), name="double")(lambda rows: rows.select("seq", "x")))
     graph, context = app.graph(), spark.sparkContext
@@ -220,4 +220,4 @@ def test_spark_jobs_carry_the_pe_and_its_epochs(spark):
         for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
             context.setLocalProperty(name, None)
     assert descriptions == ["named: double/0 epoch 3", "named: double/0 epochs 3 to 4"]
-    assert len(context.statusTracker().getJobIdsForGroup("named: double/0")) == 2
+    assert len(jobs_of_group("named: double/0")) == 2
