@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.planning.laar import FTSearch, Instance, Outcome, Solution, generate
+from holdfast.planning.laar import Instance, Outcome, Solution, generate
 from holdfast.planning.laar.milp import Milp
 from holdfast.planning.laar.milp_search import INFEASIBLE, LIMIT, OPTIMAL, SearchQuestion, Way, search
+from holdfast_papers.laar.ftsearch import FTSearch
 from holdfast_papers.laar.search_study import CONSTRAINTS
 
 CORPUS = 600

@@ -104,8 +104,8 @@ def plan(
     """Plan the replicas of a task topology, or the replica activation strategy of an application descriptor.
 
     Planners of topologies: frontier (the default; also gives a bound on the best plan), structure-aware,
-    structured, full, greedy, dynamic. Solvers of descriptors: best (the default), ft-search, milp (or exact),
-    exhaustive, and the baselines nr, sr, grd.
+    structured, full, greedy, dynamic. Solvers of descriptors: milp (the default), exhaustive, and the
+    baselines nr, sr, grd. Packages may add others; --planner all shows them.
 
     \b
     Examples:
@@ -148,7 +148,7 @@ def plan(
         plan_descriptor(
             read_kind(document, Descriptor, wanted=[DESCRIPTOR]),
             ic=ic,
-            solver=planner or "best",
+            solver=planner,
             failure=failure_model(failure),
             by_contract=by_contract,
             seconds=seconds,

@@ -21,7 +21,7 @@ def plan_descriptor(
     descriptor: Descriptor,
     *,
     ic: float | None,
-    solver: str,
+    solver: str | None,
     failure: FailureModel,
     by_contract: bool,
     seconds: float,
@@ -29,8 +29,8 @@ def plan_descriptor(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan a descriptor's strategy, write the requested files and print the result."""
-    if by_contract and solver != "best":
+    """Plan a descriptor's strategy (by `milp` without a solver), write the requested files and print the result."""
+    if by_contract and solver is not None:
         raise HoldfastError(f"--by-contract has its own solver and excludes --planner {solver}")
     if not isinstance(failure, Pessimistic) and (by_contract or plot is not None):
         raise HoldfastError(f"--failure {failure.name} excludes --by-contract and --plot, which are for pessimistic failures")
@@ -39,7 +39,7 @@ def plan_descriptor(
     elif solver == "all":
         results = _compare(descriptor, ic=ic, failure=failure, seconds=seconds)
     else:
-        results = [strategy_by(solver, descriptor, ic=ic, failure=failure, seconds=seconds)]
+        results = [strategy_by(solver or "milp", descriptor, ic=ic, failure=failure, seconds=seconds)]
     strategy, strategies = results[0].strategy, [result.strategy for result in results]
     if out is not None:
         write_output(out, strategy)

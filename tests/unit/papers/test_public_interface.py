@@ -10,7 +10,7 @@ import pytest
 import holdfast_papers
 
 SOURCES = Path(holdfast_papers.__file__).parent
-PUBLIC_MODULES = ("holdfast.errors", "holdfast.terminal", "holdfast.cli.command_group")
+PUBLIC_MODULES = ("holdfast.errors", "holdfast.compiled", "holdfast.terminal", "holdfast.cli.command_group")
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:

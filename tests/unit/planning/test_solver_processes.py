@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import FTSearch, NodeCrash
+from holdfast.planning.laar import Milp, NodeCrash
 from holdfast.planning.solver_processes import Call, call_in_process, map_in_processes, race
 
 FOREVER = 3600.0
@@ -48,8 +49,8 @@ def test_race_ends_at_its_deadline():
 
 
 def test_error_is_raised_in_the_caller():
-    with pytest.raises(HoldfastError, match="FT-Search wants at least 1 worker, got 0"):
-        call_in_process(FTSearch, 0)
+    with pytest.raises(HoldfastError, match="the exact solver runs in 1 or 2 processes, got 0"):
+        call_in_process(partial(Milp, workers=0))
 
 
 def test_unexpected_failure_is_one_line_with_saved_traceback():

@@ -6,7 +6,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from holdfast.planning.laar import PRUNINGS, Outcome
+from holdfast.planning.laar import Outcome
+from holdfast_papers.laar.ftsearch_kernel import PRUNINGS
 from holdfast_papers.laar.search_study import PAPER, Run, first_solutions, outcomes, prunings
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.planning.laar import PRUNINGS, FTSearch, Instance, Milp, Outcome, Solver, generate
+from holdfast.planning.laar import Instance, Milp, Outcome, Solver, generate
+from holdfast_papers.laar.ftsearch import FTSearch
+from holdfast_papers.laar.ftsearch_kernel import PRUNINGS
 
 CONSTRAINTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 CONTENDERS: Mapping[str, Callable[[int], Solver]] = {

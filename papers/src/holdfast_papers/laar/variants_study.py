@@ -10,8 +10,8 @@ import numpy as np
 from holdfast.documents import Descriptor, Schedule, ScheduledFault
 from holdfast.planning.laar import (
     Active,
-    BestOfTwo,
     Instance,
+    Milp,
     Outcome,
     Ranges,
     Solution,
@@ -99,7 +99,7 @@ def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:
 
 def _strategies(instance: Instance, seconds: float) -> tuple[dict[str, Active] | None, list[str]]:
     """Return the strategies of all variants, or None if one of LAAR's is missing, and which of LAAR's are proved optimal."""
-    solver, strategies, proved = BestOfTwo(workers=1), dict[str, Active](), list[str]()
+    solver, strategies, proved = Milp(workers=1), dict[str, Active](), list[str]()
     solution = None
     for name, sla in reversed(LAAR.items()):  # the strictest first: most applications fail there
         solution = solver.solve(instance.at(sla), seconds=seconds)

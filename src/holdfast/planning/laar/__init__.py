@@ -10,50 +10,54 @@ Read `planner.py` first: `plan_strategy` leads from a descriptor to a strategy. 
 | internal completeness (BIC, FIC, IC), Eq. 5 to 8 | `completeness.py` |
 | cost, Eq. 13; node load, Eq. 11; feasibility, Eq. 10 to 12 | `completeness.py` |
 | pessimistic failure model, Eq. 14; other failure models | `failure_models.py` |
-| FT-Search, section 4.5 | `ftsearch.py` (threads), `ftsearch_tree.py` (search tree) |
-| FT-Search's prunings CPU, COMPL, COST and DOM, Figures 5 and 6 | `ftsearch_kernel.py` (`step`) |
+| FT-Search and its prunings, section 4.5 | in papers/: `holdfast_papers/laar/ftsearch.py`, `ftsearch_kernel.py` |
 | search outcomes BST, SOL, NUL and TMO, Figure 4 | `solver.py` |
 | NR, SR and GRD baselines, section 5.2 | `baselines.py` |
 | generated applications, sections 4.5 and 5.2 | `generator.py` |
 
-Beyond the paper: `milp.py` (exact solver, with `linear_programme.py`, `milp_search.py` and `packing.py`), `dual_bounds.py` (tighter
-bounds for FT-Search), `best_of_two.py`, `failure_model_solver.py`, `exhaustive.py`, `pricing.py`, `explanation.py`.
+Beyond the paper: `milp.py` (exact solver, with `linear_programme.py`, `milp_search.py` and `packing.py`),
+`failure_model_solver.py`, `exhaustive.py`, `pricing.py`, `explanation.py`.
 """
 
 from holdfast.planning.laar.baselines import BASELINES, baseline, greedy, non_replicated, static_replication
-from holdfast.planning.laar.best_of_two import BestOfTwo
-from holdfast.planning.laar.completeness import best_case, cost, failure_case, internal_completeness, node_load, violations
+from holdfast.planning.laar.completeness import (
+    best_case,
+    cost,
+    failure_case,
+    internal_completeness,
+    node_load,
+    required_completeness,
+    violations,
+)
 from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.explanation import infeasible_error, next_steps, reasons
 from holdfast.planning.laar.failure_model_solver import FailureModelSolver
 from holdfast.planning.laar.failure_models import FailureModel, Independent, NodeCrash, Pessimistic, failure_model
-from holdfast.planning.laar.ftsearch import FTSearch
-from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
 from holdfast.planning.laar.generator import Ranges, corpus, generate
 from holdfast.planning.laar.infeasibility import InfeasibleError
-from holdfast.planning.laar.instance import Active, Instance
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
+from holdfast.planning.laar.linear_programme import Programme, fits_whole
 from holdfast.planning.laar.milp import Milp, most_complete
 from holdfast.planning.laar.placement import place
 from holdfast.planning.laar.planner import SOLVERS, PlannedStrategy, plan_strategy, solver_named
 from holdfast.planning.laar.pricing import Account, Deal, account, negotiate
 from holdfast.planning.laar.rates import expected_rates, expected_work
-from holdfast.planning.laar.solver import Outcome, Pruning, Solution, Solver
+from holdfast.planning.laar.solver import FoundStrategy, Outcome, Pruning, Solution, Solver, base_cost, solved
 from holdfast.planning.laar.strategy import Activation, Match, Strategy, read_strategy
 
 __all__ = [
     "BASELINES",
-    "PRUNINGS",
+    "IC_TOLERANCE",
     "SOLVERS",
     "Account",
     "Activation",
     "Active",
-    "BestOfTwo",
     "Deal",
     "Exhaustive",
-    "FTSearch",
     "FailureModel",
     "FailureModelSolver",
+    "FoundStrategy",
     "Independent",
     "InfeasibleError",
     "Instance",
@@ -63,12 +67,14 @@ __all__ = [
     "Outcome",
     "Pessimistic",
     "PlannedStrategy",
+    "Programme",
     "Pruning",
     "Ranges",
     "Solution",
     "Solver",
     "Strategy",
     "account",
+    "base_cost",
     "baseline",
     "best_case",
     "corpus",
@@ -78,6 +84,7 @@ __all__ = [
     "failure_case",
     "failure_model",
     "figure_1",
+    "fits_whole",
     "generate",
     "greedy",
     "infeasible_error",
@@ -91,6 +98,8 @@ __all__ = [
     "plan_strategy",
     "read_strategy",
     "reasons",
+    "required_completeness",
+    "solved",
     "solver_named",
     "static_replication",
     "violations",

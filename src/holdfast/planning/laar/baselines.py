@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import node_load
 from holdfast.planning.laar.infeasibility import overload_error
 from holdfast.planning.laar.instance import Active, Instance
+from holdfast.planning.laar.milp import Milp
 from holdfast.planning.laar.solver import Outcome, Solver
 
 
@@ -32,7 +32,7 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
     >>> non_replicated(Instance.of(figure_1())).sum(axis=2).tolist()
     [[1, 1], [1, 1]]
     """
-    planner = solver or BestOfTwo()
+    planner = solver or Milp()
     for sla in (0.5, 0.0):
         solution = planner.solve(instance.at(sla), seconds=seconds / 2)
         strategy = solution.active

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.baselines import BASELINES, baseline
-from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
 from holdfast.planning.laar.infeasibility import InfeasibleError
 from holdfast.planning.laar.instance import Active, Instance
-from holdfast.planning.laar.planner import SOLVERS, plan_strategy
+from holdfast.planning.laar.milp import Milp
+from holdfast.planning.laar.planner import ALIASES, plan_strategy, solver_names
 from holdfast.planning.laar.pricing import Account, account, negotiate
 from holdfast.planning.laar.solver import Outcome
 from holdfast.planning.laar.strategy import Strategy
-
-COMPARED = (*SOLVERS, *(name.lower() for name in BASELINES))
-ALIASES = {"exact": "milp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +46,25 @@ class Comparison:
 def compare_solvers(descriptor: Descriptor, *, ic: float | None, failure: FailureModel, seconds: float) -> Comparison:
     """Run all solvers and baselines, each for at most `seconds`."""
     comparison = Comparison([], {})
-    for name in COMPARED:
+    for name in (*solver_names(), *BASELINES):
+        name = name.lower()
         try:
             explained = strategy_by(name, descriptor, ic=ic, failure=failure, seconds=seconds)
         except HoldfastError as error:
             comparison.errors[name] = error
             continue
-        solver = explained.strategy.solver
-        label = solver if solver.startswith(name) else f"{name} ({solver})"
-        comparison.strategies.append(replace(explained, strategy=explained.strategy.model_copy(update={"solver": label})))
+        comparison.strategies.append(explained)
     return comparison
 
 
 def strategy_by(name: str, descriptor: Descriptor, *, ic: float | None, failure: FailureModel, seconds: float) -> ExplainedStrategy:
     """Return the explained strategy of a solver or baseline by its name."""
-    name = ALIASES.get(name, name)
-    if name in SOLVERS:
+    if name in ALIASES or name in solver_names():
         planned = plan_strategy(descriptor, sla=ic, solver=name, seconds=seconds, failure=failure)
         explained = planned.explained(_account(descriptor, planned.instance, planned.active, failure))
         return ExplainedStrategy(explained, planned.why(explained))
     if name.upper() not in BASELINES:
-        names = [*COMPARED[:3], *ALIASES, *COMPARED[3:]]
+        names = [*solver_names(), *ALIASES, *(name.lower() for name in BASELINES)]
         raise HoldfastError(f"there is no solver '{name}' of descriptors; solvers are: {', '.join(names)}, all")
     instance = Instance.of(descriptor, sla=ic)
     active = baseline(name.upper(), instance, seconds=seconds)
@@ -109,7 +104,7 @@ def cheapest_by_sla(descriptor: Descriptor, *, seconds: float) -> list[tuple[flo
     instance = Instance.of(descriptor)
     points = []
     for tenth in range(1, 11):
-        solution = BestOfTwo().solve(instance.at(tenth / 10), seconds=seconds / 10)
+        solution = Milp().solve(instance.at(tenth / 10), seconds=seconds / 10)
         if solution.cost is None or solution.ic is None:
             break
         points.append((solution.cost, solution.ic))

@@ -59,7 +59,7 @@ class Exhaustive:
         if strategies > self.most:
             raise HoldfastError(
                 f"'{instance.application}' has {strategies:.3g} strategies; the exhaustive solver takes at most "
-                f"{self.most}; use ft-search or milp"
+                f"{self.most}; use milp"
             )
         return [_Part.of(instance, c, self.failure) for c in range(instance.shape[0])]
 

@@ -84,7 +84,7 @@ def undecided_error(instance: Instance, best: Active | None, *, proven: float, s
     if best is not None:
         known = f"the highest internal completeness of those found is {internal_completeness(instance, best):.4f}"
     at_most = f", and none exceeds {proven:.4f}" if 0 < proven < 1 else ""
-    other = "" if solver == "best" else ", or take solver 'best'"
+    other = "" if solver == "milp" else ", or take solver 'milp'"
     return HoldfastError(
         f"no strategy for '{instance.application}' that meets {instance.sla:.10g} was found by {solver} in {seconds:g} s, nor a "
         f"proof that there is none; {known}{at_most}; give more seconds, or lower the SLA{other}"

@@ -1,6 +1,6 @@
 """A solver for failure models other than the pessimistic one.
 
-Only the pessimistic model makes the problem linear, and FT-Search's prunings hold only for it. For small applications this
+Only the pessimistic model makes the problem linear. For small applications this
 solver tries all strategies. For larger ones it bisects over pessimistic SLAs: each gives a cheapest strategy, whose
 completeness under the chosen model grows with the SLA. It then deactivates replicas that the SLA does not need, the most
 expensive first. If no such strategy meets the SLA, it adds replicas to the cheapest strategy while nodes have room.
@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import cost, internal_completeness, node_load, violations
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.failure_models import FailureModel
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
-from holdfast.planning.laar.milp import most_complete
+from holdfast.planning.laar.milp import Milp, most_complete
 from holdfast.planning.laar.solver import Outcome, Solution, Solver, base_cost
 
 STEPS = 7
@@ -34,7 +33,7 @@ class FailureModelSolver:
     """
 
     failure: FailureModel
-    solver: Solver = field(default_factory=BestOfTwo)
+    solver: Solver = field(default_factory=Milp)
     most: int = 2_000_000
 
     @property

@@ -5,26 +5,22 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from holdfast.documents.descriptor import Descriptor
+from holdfast.entry_points import create_named, installed_entry_points
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import cost, internal_completeness
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.explanation import infeasible_error, infeasible_error_under, most_complete_or_greedy, undecided_error
 from holdfast.planning.laar.failure_model_solver import FailureModelSolver
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
-from holdfast.planning.laar.ftsearch import FTSearch
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.planning.laar.milp import Milp
 from holdfast.planning.laar.pricing import Account
 from holdfast.planning.laar.solver import Outcome, Solution, Solver, solved
 from holdfast.planning.laar.strategy import SearchSummary, Strategy
 
-SOLVERS: Mapping[str, Callable[[], Solver]] = {
-    "best": BestOfTwo,
-    "ft-search": FTSearch,
-    "milp": Milp,
-    "exhaustive": Exhaustive,
-}
+GROUP = "holdfast.solvers"
+SOLVERS: Mapping[str, Callable[[], Solver]] = {"milp": Milp, "exhaustive": Exhaustive}
+ALIASES = {"best": "milp", "exact": "milp"}
 # The share of the time limit that is reserved to explain a search that finds nothing, and its maximum.
 _RESERVE, _MOST_RESERVE_S = 0.15, 10.0
 
@@ -66,18 +62,27 @@ def _search_lines(solution: Solution) -> list[str]:
     return lines
 
 
+def solver_names() -> list[str]:
+    """Return the names of all solvers: built-in ones, best first, then those of the entry-point group `holdfast.solvers`."""
+    return [*SOLVERS, *sorted({entry.name for entry in installed_entry_points(GROUP)} - SOLVERS.keys())]
+
+
 def solver_named(name: str) -> Solver:
-    """Return a solver by its name."""
-    if name not in SOLVERS:
-        raise HoldfastError(f"there is no solver '{name}'; solvers are: {', '.join(SOLVERS)}")
-    return SOLVERS[name]()
+    """Return a solver by its name or alias. A package's solver is imported on demand. Raises HoldfastError."""
+    name = ALIASES.get(name, name)
+    if name in SOLVERS:
+        return SOLVERS[name]()
+    for entry in installed_entry_points(GROUP).select(name=name):
+        solver: Solver = create_named(entry, kind="solver", method="solve")
+        return solver
+    raise HoldfastError(f"there is no solver '{name}'; solvers are: {', '.join(solver_names())}")
 
 
 def plan_strategy(
     descriptor: Descriptor,
     *,
     sla: float | None = None,
-    solver: str | Solver = "best",
+    solver: str | Solver = "milp",
     seconds: float = 60.0,
     failure: FailureModel | None = None,
 ) -> PlannedStrategy:

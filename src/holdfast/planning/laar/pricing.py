@@ -9,11 +9,10 @@ import time
 from dataclasses import dataclass
 
 from holdfast.documents.descriptor import Pricing
-from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import cost, internal_completeness
 from holdfast.planning.laar.explanation import infeasible_error, undecided_error
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
-from holdfast.planning.laar.milp import cheapest_with_shortfall
+from holdfast.planning.laar.milp import Milp, cheapest_with_shortfall
 from holdfast.planning.laar.solver import Outcome, Solver, base_cost
 
 _FREE = 1e6  # the weight of IC if CPU time is free
@@ -79,7 +78,7 @@ def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = N
     """
     if pricing.penalty_basis == "shortfall" and pricing.penalty > 0 and instance.sla > 0:
         return _shortfall(instance, pricing, seconds=seconds)
-    planner = solver or BestOfTwo()
+    planner = solver or Milp()
     started = time.perf_counter()
     meeting = planner.solve(instance, seconds=seconds / 2)
     remaining_s = max(0.1, seconds - (time.perf_counter() - started))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint
 
-from holdfast.entry_points import installed_entry_points
+from holdfast.entry_points import create_named, installed_entry_points
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa.dynamic import Dynamic
 from holdfast.planning.ppa.frontier import Frontier
@@ -37,15 +37,7 @@ def planner_of(name: str) -> Planner:
     installed = _installed()
     if name not in installed:
         raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(planner_names())}, all")
-    entry = installed[name]
-    try:
-        planner: Planner = entry.load()()
-        actual_name = planner.name if callable(getattr(planner, "plan", None)) else None
-    except Exception as error:  # another package's module may raise anything
-        text = f"{type(error).__name__}: {error}"
-        raise HoldfastError(f"planner '{name}' cannot be created from '{entry.value}': {text}; fix its package") from error
-    if actual_name != name:
-        raise HoldfastError(f"planner '{name}': wanted a method 'plan' and the name '{name}' at '{entry.value}', got {planner!r}")
+    planner: Planner = create_named(installed[name], kind="planner", method="plan")
     return planner
 
 

@@ -26,7 +26,7 @@ SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 class Helpless:
     """A solver that finds out nothing."""
 
-    name = "best"
+    name = "milp"
 
     def solve(self, instance, *, seconds=60.0):
         return Solution(self.name, Outcome.TMO, seconds)
@@ -46,7 +46,7 @@ def test_undecided_error_names_best_known_ic():
     with pytest.raises(HoldfastError) as caught:
         plan_strategy(figure_1(), sla=0.9, solver=Helpless(), seconds=10.0)
     message = str(caught.value)
-    assert "that meets 0.9 was found by best in 10 s, nor a proof that there is none" in message
+    assert "that meets 0.9 was found by milp in 10 s, nor a proof that there is none" in message
     assert "the highest internal completeness of those found is 0.6667, and none exceeds 0.6667" in message
     assert message.endswith("give more seconds, or lower the SLA")
 

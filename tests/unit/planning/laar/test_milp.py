@@ -1,5 +1,8 @@
 """The exact solver."""
 
+import time
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
     Instance,
     Milp,
+    Outcome,
     Ranges,
+    figure_1,
     generate,
 )
 
@@ -25,3 +30,13 @@ def test_one_process_and_two_find_the_same_optimum(application):
 def test_milp_accepts_one_or_two_processes():
     with pytest.raises(HoldfastError, match="runs in 1 or 2 processes, got 3"):
         Milp(workers=3)
+
+
+def test_search_time_excludes_start_up(monkeypatch):
+    hour_s, late = 3600.0, []
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + hour_s * len(late), monotonic=time.monotonic)
+    monkeypatch.setattr("holdfast.planning.laar.milp.time", clock)
+    monkeypatch.setattr("holdfast.planning.laar.milp.warm_up", lambda *_: late or late.append(True))
+    solution = Milp().solve(Instance.of(figure_1()))
+    assert late and solution.outcome is Outcome.BST
+    assert solution.seconds < hour_s

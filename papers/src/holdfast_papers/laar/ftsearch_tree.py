@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.planning.laar.completeness import required_completeness
-from holdfast.planning.laar.dual_bounds import Penalties
-from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
-from holdfast.planning.laar.linear_programme import fits_whole
+from holdfast.planning.laar import IC_TOLERANCE, Active, Instance, fits_whole, required_completeness
+from holdfast_papers.arrays import Floats, Ints
+from holdfast_papers.laar.dual_bounds import Penalties
 
 
 class Tree(NamedTuple):

@@ -15,14 +15,22 @@ from typing import Literal
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.completeness import violations
-from holdfast.planning.laar.dual_bounds import cost_penalties, loss_penalties
-from holdfast.planning.laar.examples import figure_1
-from holdfast.planning.laar.ftsearch_kernel import DONE, FOUND, PRUNINGS, split, step
-from holdfast.planning.laar.ftsearch_tree import Cursor, Tree, build_tree, root_cursor, strategy_of
-from holdfast.planning.laar.instance import Active, Instance
-from holdfast.planning.laar.linear_programme import Programme
-from holdfast.planning.laar.solver import FoundStrategy, Outcome, Pruning, Solution, base_cost, solved
+from holdfast.planning.laar import (
+    Active,
+    FoundStrategy,
+    Instance,
+    Outcome,
+    Programme,
+    Pruning,
+    Solution,
+    base_cost,
+    figure_1,
+    solved,
+    violations,
+)
+from holdfast_papers.laar.dual_bounds import cost_penalties, loss_penalties
+from holdfast_papers.laar.ftsearch_kernel import DONE, FOUND, PRUNINGS, split, step
+from holdfast_papers.laar.ftsearch_tree import Cursor, Tree, build_tree, root_cursor, strategy_of
 
 _SLICE_NODES = 100_000
 _FIRST_SLICE_NODES = 1_000
@@ -36,7 +44,7 @@ class FTSearch:
     tighten CPU, COMPL and COST, and the search first tries what the relaxation suggests. Each worker is a thread that hands
     part of its subtree to an idle worker.
 
-    >>> from holdfast.planning.laar.examples import figure_1
+    >>> from holdfast.planning.laar import Instance, figure_1
     >>> solution = FTSearch(workers=1).solve(Instance.of(figure_1(sla=0.6)))
     >>> solution.outcome.value, round(solution.ic, 3), round(solution.cost / 2592000, 3)
     ('BST', 0.667, 1.6)

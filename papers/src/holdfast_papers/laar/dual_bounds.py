@@ -14,9 +14,8 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-from holdfast.planning.laar.completeness import required_completeness
-from holdfast.planning.laar.instance import IC_TOLERANCE, Floats, Instance
-from holdfast.planning.laar.linear_programme import Programme
+from holdfast.planning.laar import IC_TOLERANCE, Instance, Programme, required_completeness
+from holdfast_papers.arrays import Floats
 
 _OPTIMAL, _INFEASIBLE = 0, 2
 

@@ -8,14 +8,13 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
-    FTSearch,
     Instance,
-    Milp,
     Outcome,
     Ranges,
     generate,
 )
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.ftsearch import FTSearch
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 
@@ -49,14 +48,11 @@ def test_dual_bounds_reduce_the_search_tree():
     assert sharp.tree_nodes < plain.tree_nodes
 
 
-@pytest.mark.parametrize(
-    ("solver", "module", "prepares"), [(Milp(), "milp", "milp.warm_up"), (FTSearch(workers=1), "ftsearch", "ftsearch._load")]
-)
-def test_search_time_excludes_start_up(monkeypatch, solver, module, prepares):
+def test_search_time_excludes_start_up(monkeypatch):
     hour_s, late = 3600.0, []
     clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + hour_s * len(late), monotonic=time.monotonic)
-    monkeypatch.setattr(f"holdfast.planning.laar.{module}.time", clock)
-    monkeypatch.setattr(f"holdfast.planning.laar.{prepares}", lambda *_: late or late.append(True))
-    solution = solver.solve(Instance.of(figure_1()))
+    monkeypatch.setattr("holdfast_papers.laar.ftsearch.time", clock)
+    monkeypatch.setattr("holdfast_papers.laar.ftsearch._load", lambda: late or late.append(True))
+    solution = FTSearch(workers=1).solve(Instance.of(figure_1()))
     assert late and solution.outcome is Outcome.BST
     assert solution.seconds < hour_s

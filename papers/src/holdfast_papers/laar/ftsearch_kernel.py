@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from holdfast.compiled import compiled, compiled_step
-from holdfast.planning.laar.ftsearch_tree import Cursor, Tree
-from holdfast.planning.laar.instance import Floats
+from holdfast_papers.arrays import Floats
+from holdfast_papers.laar.ftsearch_tree import Cursor, Tree
 
 PAUSED, FOUND, DONE = 0, 1, 2
 PRUNINGS = ("CPU", "COMPL", "COST", "DOM")
