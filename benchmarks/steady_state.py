@@ -45,11 +45,10 @@ def main() -> None:
         folder = Path(name)
         trace = folder / "market.parquet"
         write_market(trace, events=ROWS * options.seconds, seed=1, rate=float(ROWS), peak=1.1 * ROWS)
-        fused = folder / "fused.py"
-        fused.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
+        fused = write_fused(folder)
         for way in ways:
             app, queries, nodes = (EXAMPLE, "many", 2) if way == "unfused" else (fused, "one", 1)
-            ours[way] = run_ours(trace, app, folder / f"ours-{way}", nodes=nodes, warm_up=options.warm_up)
+            ours[way] = summary(*run_ours(trace, app, folder / f"ours-{way}", nodes=nodes, warm_up=options.warm_up))
             theirs[way] = run_theirs(trace, folder / f"theirs-{way}", queries, seconds=options.seconds, warm_up=options.warm_up)
     ratios = {way: ours[way]["median_s"] / theirs[way]["median_s"] for way in ways}
     document = {
@@ -72,7 +71,15 @@ def main() -> None:
     print("holds" if document["holds"] else "does not hold")
 
 
-def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int) -> dict[str, float]:
+def write_fused(folder: Path) -> Path:
+    """Write the example with all operators in one PE, and return its path."""
+    fused = folder / "fused.py"
+    fused.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
+    return fused
+
+
+def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int, sync: bool = True) -> tuple[list[float], float]:
+    """Return the latency of each epoch after the warm-up, and the cores that all processes used."""
     job = Job(
         job="steady",
         type="finite",
@@ -80,6 +87,7 @@ def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int) ->
         feed=Feed(trace=str(trace)),
         log=str(work / "log"),
         out=str(work / "out"),
+        sync=sync,
     )
     with LocalCluster(work, nodes=nodes) as cluster:
         cluster.start()
@@ -95,7 +103,7 @@ def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int) ->
     assert result.timeline is not None
     first = result.timeline.first + warm_up
     outputs = [e.about for e in result.events if e.kind == "output" and e.about["as"] == "first" and e.about["rows"]]
-    return summary([about["latency_s"] for about in outputs if about["epoch"] >= first], meter.cores)
+    return [about["latency_s"] for about in outputs if about["epoch"] >= first], meter.cores
 
 
 def run_theirs(trace: Path, work: Path, queries: str, *, seconds: int, warm_up: int) -> dict[str, float]:

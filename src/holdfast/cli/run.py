@@ -90,6 +90,7 @@ CONTRACT_OPTIONS = (
 )
 @click.option("--log", "log_root", help="Folder or object-store URL of the epoch log.  [default: in --work]")
 @click.option("--out", type=click.Path(), help="Folder or URL to which the sinks write Parquet.  [default: in --work]")
+@click.option("--no-sync", is_flag=True, help="Faster, but log and output may not survive a power loss. For experiments.")
 @click.option(
     "--work",
     type=click.Path(path_type=Path, file_okay=False),
@@ -209,6 +210,7 @@ def build_job(application: str, work: Path, options: dict[str, Any]) -> "Job":
         },
         "log": log,
         "out": _absolute(options["out"]) if options["out"] else str(work / "out"),
+        "sync": not options["no_sync"],
         "plan": str(Path(options["plan"]).resolve()) if options["plan"] else None,
         "strategy": str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
         "adapt": _adaptation(options["plan"], options["adapt_s"]) if options["adapt_s"] is not None else None,

@@ -166,10 +166,10 @@ class Job(Document):
 
     `type` names the job's state machine, `host_kind` the kind of PE host that runs it. `streams` feeds sources of the application
     from streams of other jobs: it maps a source to `job:stream`. With `share`, the PEs that produce those streams, and all PEs
-    that feed them, are shared with the other jobs and live until this job has ended too. `replicas` is the number of replicas
-    per PE (or PE/task); otherwise a `plan` or a `strategy` (paths) decides. With `adapt`, the plan follows the rates while the
-    job runs. `needs` is what each replica of a PE (or PE/task) needs of its node. `contracts` replaces the contract for single
-    PEs.
+    that feed them, are shared with the other jobs and live until this job has ended too. Without `sync`, a `log` and an `out` in
+    a folder are written faster, but may not survive a power loss. `replicas` is the number of replicas per PE (or PE/task);
+    otherwise a `plan` or a `strategy` (paths) decides. With `adapt`, the plan follows the rates while the job runs. `needs` is
+    what each replica of a PE (or PE/task) needs of its node. `contracts` replaces the contract for single PEs.
     """
 
     job: str
@@ -182,6 +182,7 @@ class Job(Document):
     share: bool = False
     log: str | None = None
     out: str | None = None
+    sync: bool = True
     plan: str | None = None
     strategy: str | None = None
     adapt: Adapting | None = None

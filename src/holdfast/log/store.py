@@ -8,22 +8,31 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from holdfast.errors import HoldfastError, LogError
+from holdfast.log.local_folder import FileCalls, LocalFolder, UnsyncedCalls
 
 
 class Store:
     """Objects by name. `create` is atomic: an object exists completely or not at all, and the first writer wins.
 
-    On a file system a new object is written under another name and then linked; on an object store it is a conditional put. A
-    writer that is killed at any moment therefore leaves the complete object or none. Error messages call the store `what`.
+    A writer that is killed at any moment leaves the complete object or none. An object that was created or replaced survives a
+    power loss: `LocalFolder` syncs it unless `sync` is false, and an object store is durable by contract. A power loss may undo a
+    removal. Error messages call the store `what`.
     """
 
-    def __init__(self, root: str | Path | ObjectStore, *, what: str = "log") -> None:
+    def __init__(
+        self, root: str | Path | ObjectStore, *, what: str = "log", sync: bool = True, calls: FileCalls | None = None
+    ) -> None:
         self.root, self._what = str(root), what
+        self._folder: LocalFolder | None = None
         if not isinstance(root, str | Path):
             self._store = root
             return
         try:
-            self._store = from_url(str(root)) if "://" in str(root) else _local_store(Path(root))
+            if "://" in str(root):
+                self._store = from_url(str(root))
+            else:
+                self._folder = LocalFolder(Path(root), calls or (FileCalls() if sync else UnsyncedCalls()))
+                self._store = LocalStore(str(root))
         except (BaseError, OSError, ValueError) as error:
             raise HoldfastError(
                 f"the {what}'s root '{root}' cannot be opened: {_first_line(error)}; give a folder or an object store's URL"
@@ -32,6 +41,8 @@ class Store:
     def create(self, name: str, content: bytes) -> bool:
         """Store an object unless one of that name exists. Return whether it was stored."""
         try:
+            if self._folder is not None:
+                return self._folder.create(name, content)
             obstore.put(self._store, name, content, mode="create")
         except AlreadyExistsError:
             return False
@@ -42,7 +53,10 @@ class Store:
     def replace(self, name: str, content: bytes) -> None:
         """Store an object, replacing one of that name atomically."""
         try:
-            obstore.put(self._store, name, content, mode="overwrite")
+            if self._folder is not None:
+                self._folder.replace(name, content)
+            else:
+                obstore.put(self._store, name, content, mode="overwrite")
         except (BaseError, OSError) as error:
             raise self._error("written", error, "; free space or check permissions") from error
 
@@ -82,11 +96,6 @@ class Store:
 
     def _error(self, action: str, error: BaseException, advice: str = "") -> LogError:
         return LogError(f"the {self._what} at '{self.root}' cannot be {action}: {_first_line(error)}{advice}")
-
-
-def _local_store(path: Path) -> ObjectStore:
-    path.mkdir(parents=True, exist_ok=True)
-    return LocalStore(str(path))
 
 
 def _first_line(error: object) -> str:

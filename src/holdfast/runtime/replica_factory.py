@@ -57,12 +57,12 @@ class ReplicaFactory:
         self.app = load_app(self.job.application)
         self.graph = self.app.graph()
         self.schemas = analyse(self.graph, spark, name=self.app.name)
-        self.store = Store(self.job.log)
+        self.store = Store(self.job.log, sync=self.job.sync)
         claim_log(self.store, self.job, self.app.name, self.tasks)
         if settings.get("left") is None:
             require_inputs_of_all_tasks(self.store, self.job)
         self._log_locations = resolve_log_locations(self.store, settings.get("logs", {}))
-        self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output")
+        self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output", sync=self.job.sync)
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
         self._emit, self._scratch = emit, scratch

@@ -204,3 +204,9 @@ def test_readers_checkpoint_in_the_work_folder_if_the_log_is_no_folder(shop, tmp
     options = command.run.make_context("run", [str(shop), *given]).params
     found = command.build_job(str(shop), tmp_path, options).feed.checkpoints
     assert found == (checkpoints and str(tmp_path / checkpoints))
+
+
+@pytest.mark.parametrize(("given", "sync"), [([], True), (["--no-sync"], False)])
+def test_no_sync_is_passed_on_in_the_job_document(shop, tmp_path, given, sync):
+    options = command.run.make_context("run", [str(shop), *given]).params
+    assert command.build_job(str(shop), tmp_path, options).sync is sync

@@ -129,7 +129,7 @@ class SparkJobObserver:
     def _watch(self, view: JobView) -> _JobWatchers | None:
         """Return the watchers of a job, or None before its first source has begun."""
         assert view.job.log is not None
-        store = Store(view.job.log)
+        store = Store(view.job.log, sync=view.job.sync)
         timeline = read_timeline(store)
         if timeline is None:
             return None
