@@ -111,18 +111,18 @@ class EpochLog:
 
     def trimmed_until(self, stream: str, task: int) -> int | None:
         """Return the last epoch that was trimmed or may be trimmed at any moment; None if there is none."""
-        name = _trimmed_name(stream, task)
-        content = self._store.read(name)
-        try:
-            return int(content) if content is not None else None
-        except ValueError as error:
-            raise self._store.damage(name, error) from error
+        return max(self._trim_lines(stream, task), default=None)
 
     def announce_trim(self, stream: str, task: int, *, until: int) -> None:
-        """Note that epochs up to and including `until` may be removed from now on: no job may join there, no record be offered."""
-        trimmed = self.trimmed_until(stream, task)
-        if trimmed is None or until > trimmed:
-            self._store.replace(_trimmed_name(stream, task), str(until).encode())
+        """Note that epochs up to and including `until` may be removed from now on: no job may join there, no record be offered.
+
+        Each announcement is an object of its own and the highest one counts, so a slower trimmer cannot move the line back. The
+        one before it is kept, for those who are listing the lines.
+        """
+        lines = self._trim_lines(stream, task)
+        if until > max(lines, default=until - 1):
+            self._store.create(_trim_line_name(stream, task, until), b"")
+            self._store.remove([_trim_line_name(stream, task, line) for line in sorted(lines)[:-1]])
 
     def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
         """Remove the records of the epochs past `after` up to and including `until`. Return the row files that they named."""
@@ -164,6 +164,16 @@ class EpochLog:
             name = f"epoch {record.epoch} of '{record.stream}' task {record.task}"
             raise LogError(f"the log at '{self._store.root}' reports that {name} exists, but does not return it")
 
+    def _trim_lines(self, stream: str, task: int) -> list[int]:
+        """Return the announced trim lines, in no particular order. The highest one counts."""
+        lines: list[int] = []
+        for name in self._store.names(_trim_line_folder(stream, task)):
+            try:
+                lines.append(int(name.rsplit("/", 1)[1]))
+            except ValueError as error:
+                raise self._store.damage(name, error) from error
+        return lines
+
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
         name = _record_name(stream, task, epoch, kind)
         content = self._store.read(name)
@@ -173,9 +183,13 @@ class EpochLog:
             raise self._store.damage(name, error) from error
 
 
-def _trimmed_name(stream: str, task: int) -> str:
-    """Return the name of the object that stores up to which epoch a task's stream was trimmed."""
-    return f"trimmed/{quote(stream, safe='')}/{task}"
+def _trim_line_folder(stream: str, task: int) -> str:
+    return f"trimmed/{quote(stream, safe='')}/{task}/"
+
+
+def _trim_line_name(stream: str, task: int, epoch: int) -> str:
+    """Return the name of the object that says that a task's stream may be trimmed up to an epoch."""
+    return f"{_trim_line_folder(stream, task)}{epoch:020d}"
 
 
 def _record_name(stream: str, task: int, epoch: int, kind: str) -> str:

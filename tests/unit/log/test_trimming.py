@@ -161,3 +161,24 @@ def test_two_nodes_that_find_different_first_epochs_keep_the_agreed_one(tmp_path
     timeline = join(InterruptedStore(str(tmp_path / "market"), join_at, trim_while_another_node_joins), own)
     trim_up_to(market, 18)
     require_all_epochs(market, timeline.first)
+
+
+@pytest.mark.parametrize("others", [(30,), (20, 30, 40)])
+@pytest.mark.parametrize("at", range(1, 5))
+def test_trim_line_does_not_move_back_if_another_trimmer_passes(tmp_path, at, others):
+    market = log_with_epochs(tmp_path, ())
+    log, lines = EpochLog(market), []
+    log.announce_trim("vwap", 0, until=11)
+
+    def announce_others():
+        for until in others:
+            log.announce_trim("vwap", 0, until=until)
+            lines.append(log.trimmed_until("vwap", 0))
+
+    slow = InterruptedStore(str(tmp_path / "market"), at, announce_others)
+    EpochLog(slow).announce_trim("vwap", 0, until=15)
+    lines.append(log.trimmed_until("vwap", 0))
+    log.announce_trim("vwap", 0, until=50)
+    assert lines == (sorted([*others, others[-1]]) if len(lines) > 1 else [15])
+    assert log.trimmed_until("vwap", 0) == 50
+    assert len(list(market.names("trimmed/"))) <= 2
