@@ -22,10 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.planning.laar import Instance, Outcome, Solution, generate
+from holdfast.planning.laar import Instance, Outcome, Solution
 from holdfast.planning.laar.milp import Milp
 from holdfast.planning.laar.milp_search import INFEASIBLE, LIMIT, OPTIMAL, SearchQuestion, Way, search
 from holdfast_papers.laar.ftsearch import FTSearch
+from holdfast_papers.laar.generator import generate
 from holdfast_papers.laar.search_study import CONSTRAINTS
 
 CORPUS = 600

@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 
 from holdfast.planning.ppa import Frontier, Measure, Planner, StructureAware, output_fidelity
-from holdfast.planning.ppa.generator import Kind, Ranges, generate
+from holdfast_papers.ppa.generator import Kind, Ranges, generate
 
 SECONDS = 10.0
 EXPONENT = 1.3

@@ -23,11 +23,11 @@ from collections import deque
 import numpy as np
 
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
-from holdfast.planning.laar import Instance, generate, greedy, place, static_replication
-from holdfast.planning.laar.generator import Ranges
+from holdfast.planning.laar import Instance, greedy, place, static_replication
 from holdfast.simulate import Deployment, RateTrace, SimulationSettings, drawn_rates, simulate
 from holdfast_papers.internet.data_center import Scale, generated_profile
 from holdfast_papers.internet.day import Plan, Task, evaluate, planned
+from holdfast_papers.laar.generator import Ranges, generate
 from holdfast_papers.laar.variants_study import LAAR, play
 from holdfast_papers.laar.variants_study import RANGES as STUDY_RANGES
 from holdfast_papers.laar.variants_study import Task as StudyTask

@@ -8,7 +8,6 @@ import click
 from click.core import ParameterSource
 
 from holdfast.cli.plan_descriptor import plan_descriptor
-from holdfast.cli.plan_generate import generate
 from holdfast.cli.plan_output import FILE, check_output
 from holdfast.cli.plan_questions import fidelity, list_trees, lookup
 from holdfast.cli.plan_topology import plan_topology
@@ -18,7 +17,7 @@ from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.document_kinds import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
 from holdfast.planning.laar.failure_models import failure_model
 
-SUBCOMMANDS = {command.name or "": command for command in (fidelity, generate, lookup, list_trees)}
+SUBCOMMANDS = {command.name or "": command for command in (fidelity, lookup, list_trees)}
 TOPOLOGIES_ONLY = ("budget", "objective", "criticality", "current", "move_worth")
 DESCRIPTORS_ONLY = ("seconds", "by_contract", "failure")
 

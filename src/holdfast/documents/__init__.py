@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 __all__ = [
+    "MAX_DEPTH",
+    "MAX_REPLICAS",
+    "MAX_TASKS",
     "Contract",
     "Descriptor",
     "DescriptorNode",
@@ -17,11 +20,13 @@ __all__ = [
     "Job",
     "JointRate",
     "LightPe",
+    "Partitioning",
     "Pe",
     "PricingContract",
     "Rate",
     "Schedule",
     "ScheduledFault",
+    "Sla",
     "Stalls",
     "TaskOperator",
     "Topology",
@@ -35,6 +40,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from holdfast.documents.descriptor import (
+        MAX_REPLICAS,
         Descriptor,
         DescriptorNode,
         DescriptorSink,
@@ -44,13 +50,15 @@ if TYPE_CHECKING:
         Pe,
         PricingContract,
         Rate,
+        Sla,
     )
     from holdfast.documents.document import check_document, read_document, write_document
     from holdfast.documents.fault_schedule import Schedule, ScheduledFault, Stalls
     from holdfast.documents.history import HistoryEvent
     from holdfast.documents.job import Contract, Feed, Job
     from holdfast.documents.light_pe import LightPe
-    from holdfast.documents.topology import TaskOperator, Topology
+    from holdfast.documents.partitioning import Partitioning
+    from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
     from holdfast.documents.whole_files import read_json, write_whole, writing
 else:
     __getattr__ = lazy_exports(__name__)

@@ -81,7 +81,7 @@ def _suggestion(path: Path) -> str:
     near = get_close_matches(path.name, names, n=1)
     if near:
         return f"did you mean '{path.parent / near[0]}'?"
-    return "check the path; 'holdfast profile' writes an application's descriptor, 'holdfast plan generate' documents to try"
+    return "check the path; 'holdfast profile' writes an application's descriptor, 'holdfast advise' a topology"
 
 
 def _unprintable(value: object, place: Place = ()) -> Iterator[FieldError]:

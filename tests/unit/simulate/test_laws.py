@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.documents.descriptor import Input
 from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
-from holdfast.planning.laar import Instance, cost, expected_rates, generate, node_load, static_replication
-from holdfast.planning.laar.generator import Ranges
+from holdfast.planning.laar import Instance, cost, expected_rates, node_load, static_replication
 from holdfast.simulate import (
     Control,
     Deployment,
@@ -21,6 +20,7 @@ from holdfast.simulate import (
     simulate,
     steady_rates,
 )
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(2, 4))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.planning.laar import Instance, Milp, Outcome, Solver, generate
+from holdfast.planning.laar import Instance, Milp, Outcome, Solver
 from holdfast_papers.laar.ftsearch import FTSearch
 from holdfast_papers.laar.ftsearch_kernel import PRUNINGS
+from holdfast_papers.laar.generator import generate
 
 CONSTRAINTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 CONTENDERS: Mapping[str, Callable[[int], Solver]] = {

@@ -8,19 +8,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.documents import Descriptor, Schedule, ScheduledFault
-from holdfast.planning.laar import (
-    Active,
-    Instance,
-    Milp,
-    Outcome,
-    Ranges,
-    Solution,
-    generate,
-    greedy,
-    non_replicated,
-    static_replication,
-)
+from holdfast.planning.laar import Active, Instance, Milp, Outcome, Solution, greedy, non_replicated, static_replication
 from holdfast.simulate import Deployment, Glitches, RateTrace, SimulationOutcome, SimulationSettings, drawn_rates, simulate
+from holdfast_papers.laar.generator import Ranges, generate
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)

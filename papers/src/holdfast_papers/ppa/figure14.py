@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.planning.ppa import Frontier, Greedy, Ranges, StructureAware, generate, output_fidelity
+from holdfast.planning.ppa import Frontier, Greedy, StructureAware, output_fidelity
 from holdfast_papers.finding import Finding
+from holdfast_papers.ppa.generator import Ranges, generate
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 PLANNERS = (Greedy(), StructureAware(alone=True), Frontier())  # the paper's structure-aware, without our additions

@@ -13,7 +13,6 @@ Read `planner.py` first: `plan_strategy` leads from a descriptor to a strategy. 
 | FT-Search and its prunings, section 4.5 | in papers/: `holdfast_papers/laar/ftsearch.py`, `ftsearch_kernel.py` |
 | search outcomes BST, SOL, NUL and TMO, Figure 4 | `solver.py` |
 | NR, SR and GRD baselines, section 5.2 | `baselines.py` |
-| generated applications, sections 4.5 and 5.2 | `generator.py` |
 
 Beyond the paper: `milp.py` (exact solver, with `linear_programme.py`, `milp_search.py` and `packing.py`),
 `failure_model_solver.py`, `exhaustive.py`, `pricing.py`, `explanation.py`.
@@ -34,7 +33,6 @@ from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.explanation import infeasible_error, next_steps, reasons
 from holdfast.planning.laar.failure_model_solver import FailureModelSolver
 from holdfast.planning.laar.failure_models import FailureModel, Independent, NodeCrash, Pessimistic, failure_model
-from holdfast.planning.laar.generator import Ranges, corpus, generate
 from holdfast.planning.laar.infeasibility import InfeasibleError
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.planning.laar.linear_programme import Programme, fits_whole
@@ -69,7 +67,6 @@ __all__ = [
     "PlannedStrategy",
     "Programme",
     "Pruning",
-    "Ranges",
     "Solution",
     "Solver",
     "Strategy",
@@ -77,7 +74,6 @@ __all__ = [
     "base_cost",
     "baseline",
     "best_case",
-    "corpus",
     "cost",
     "expected_rates",
     "expected_work",
@@ -85,7 +81,6 @@ __all__ = [
     "failure_model",
     "figure_1",
     "fits_whole",
-    "generate",
     "greedy",
     "infeasible_error",
     "internal_completeness",

@@ -14,7 +14,6 @@ Read `planner.py` first: the interface of planners and the plan that they return
 | Algorithm 5, structure-aware | `structure_aware.py` |
 | plan adaptation, section V-C | `adaptation.py` |
 | internal completeness as a measure, section VI-B, Figure 12 | `completeness.py` |
-| generated topologies, section VI-C | `generator.py` |
 
 Beyond the paper: `frontier.py`, a planner with a bound (with `formula.py`, `knapsack.py`, `shared_terms.py` and
 `relaxation.py`), `budget_curve.py`, `criticality.py` and `explanation.py`. `plan_document.py` is the plan as a document, and
@@ -28,7 +27,6 @@ from holdfast.planning.ppa.dynamic import Dynamic
 from holdfast.planning.ppa.fidelity import Measure, output_fidelity
 from holdfast.planning.ppa.frontier import Frontier
 from holdfast.planning.ppa.full import Full
-from holdfast.planning.ppa.generator import Ranges, generate
 from holdfast.planning.ppa.greedy import Greedy
 from holdfast.planning.ppa.mc_trees import count_trees, trees
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
@@ -48,11 +46,9 @@ __all__ = [
     "Plan",
     "PlanDocument",
     "Planner",
-    "Ranges",
     "StructureAware",
     "Structured",
     "count_trees",
-    "generate",
     "internal_completeness",
     "measured_criticality",
     "output_fidelity",

@@ -1,4 +1,4 @@
-"""Questions about plans without planning anything, and documents that are generated."""
+"""Questions about plans without planning anything."""
 
 import json
 
@@ -39,54 +39,9 @@ def test_lookup_by_measured_rates(descriptor, tmp_path):
     assert "is an application descriptor, not a strategy" in str(fails("lookup", descriptor, "--rate", "source=1"))
 
 
-@pytest.mark.parametrize(("kind", "option"), [("topology", ["--budget", 3]), ("application", ["--ic", 0.1])])
-def test_generated_documents_depend_on_the_seed(tmp_path, kind, option):
-    small = ["--set", "nodes=2", "--set", "pes_per_node=2"] if kind == "application" else ["--set", "parallelism=1:4"]
-    first, again, folder = tmp_path / "1.yaml", tmp_path / "2.yaml", tmp_path / "corpus"
-    for out in (first, again):
-        assert run("generate", kind, "--seed", 7, *small, "--out", out).exit_code == 0
-    assert first.read_text() == again.read_text()
-    assert run(first, *option).exit_code == 0
-    assert run("generate", kind, "--seed", 7, "--count", 3, *small, "--out", folder).exit_code == 0
-    assert [path.name for path in sorted(folder.iterdir())] == [f"{kind}000{n}.yaml" for n in range(3)]
-    assert (folder / f"{kind}0000.yaml").read_text() == first.read_text()
-    assert "exists already; give another --out, or --force" in str(fails("generate", kind, "--out", first))
-
-
-@pytest.mark.parametrize(
-    ("setting", "text"),
-    [
-        ("colour=red", "--set knows no 'colour'; names and their defaults are: operators=5:10"),
-        ("zipf=steep", "--set zipf wants a value such as 0, got 'steep'"),
-        ("parallelism=9:3", "range 'parallelism' wants 1 <= low <= high, got 9 to 3"),
-        ("kind=odd", "'kind' wants one of general, structured, full, got 'odd'"),
-        ("zipf=nan", "wanted zipf >= 0"),
-    ],
-)
-def test_generator_settings_are_checked(tmp_path, setting, text):
-    assert text in str(fails("generate", "topology", "--set", setting, "--out", tmp_path / "t.yaml"))
-
-
 def test_help_lists_subcommands():
-    assert all(word in run("--help").stdout for word in ("fidelity", "generate", "lookup", "trees"))
+    assert all(word in run("--help").stdout for word in ("fidelity", "lookup", "trees"))
     assert "holdfast plan trees topology.yaml --list 10" in run("trees", "--help").stdout
-
-
-def test_all_wrong_generator_settings_are_reported(tmp_path):
-    wrong = ("colour=red", "size=9", "zipf=steep", "parallelism=9:3", "joins=2", "rate=1", "rate=2")
-    settings = [word for setting in wrong for word in ("--set", setting)]
-    text = str(fails("generate", "topology", *settings, "--out", tmp_path / "t.yaml"))
-    for part in (
-        "what --set gives has 5 errors",
-        "--set knows no 'colour', 'size'; names",
-        "--set zipf wants a value such as 0, got 'steep'",
-        "range 'parallelism' wants 1 <= low <= high, got 9 to 3",
-        "share 'joins' must lie between 0 and 1, got 2",
-        "--set gives 'rate' twice",
-    ):
-        assert part in text
-    many = fails("generate", "application", "--set", "replicas=17", "--set", "source_rate=0:1", "--out", tmp_path / "a.yaml")
-    assert "'replicas' wants at most 16, got 17" in str(many) and "range 'source_rate' wants 0 < low" in str(many)
 
 
 @pytest.mark.parametrize("task", ["a/00", "a/\u0663", "a/+1", "a/" + "9" * 5000, "a/"])
@@ -119,32 +74,3 @@ def test_lookup_of_invalid_strategy_is_an_error(descriptor, tmp_path):
         one["rates"] = {}
     out.write_text(json.dumps(document))
     assert "is empty; a strategy is looked up by the rate of at least one source" in str(fails("lookup", out, "--rate", "source=1"))
-
-
-@pytest.mark.parametrize(
-    ("kind", "setting", "message"),
-    [
-        ("application", "cost=1e-320", "range 'cost' wants numbers from 1e-09 to 1e+09"),
-        ("application", "selectivity=1e300", "range 'selectivity' wants numbers from 1e-09 to 1e+09"),
-        ("application", "source_rate=1e307:1e308", "range 'source_rate' wants numbers from 1e-09 to 1e+09"),
-        (
-            "application",
-            "selectivity=1e9 out_degree=20 nodes=12 pes_per_node=12",
-            "give a range 'selectivity' nearer to 1, fewer PEs or a smaller 'out_degree'",
-        ),
-        ("topology", "rate=1e308", "'rate' wants 0 or a number from 1e-09 to 1e+09, got 1e+308"),
-    ],
-)
-def test_unplannable_documents_are_not_generated(tmp_path, kind, setting, message):
-    out = tmp_path / "made"
-    settings = [word for one in setting.split() for word in ("--set", one)]
-    assert message in str(fails("generate", kind, *settings, "--count", 3, "--out", out))
-    assert not out.exists()
-
-
-@pytest.mark.parametrize("setting", ["selectivity=1e-9", "cost=1e-9", "source_rate=1e-9:1e9", "selectivity=3:30"])
-def test_generated_documents_can_be_planned(tmp_path, setting):
-    out = tmp_path / "made.yaml"
-    made = run("generate", "application", "--set", setting, "--set", "nodes=2", "--set", "pes_per_node=3", "--out", out)
-    assert made.exit_code == 0, made.output
-    assert run(out, "--ic", 0, "--planner", "sr").exit_code == 0

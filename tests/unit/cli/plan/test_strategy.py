@@ -9,6 +9,7 @@ from holdfast.documents.descriptor import DescriptorNode, DescriptorSink, Descri
 from holdfast.documents.document import read_document, write_document
 from holdfast.planning.laar import Strategy
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.generator import Ranges, corpus
 
 from .calls import fails, run
 
@@ -100,7 +101,8 @@ def test_refusing_solver_is_reported_in_comparison(tmp_path, papers_installed):
     assert [one["solver"] for one in strategies] == ["milp", "exhaustive", "ft-search", "nr", "sr", "grd"]
     assert len({round(one["cost"]) for one in strategies[:3]}) == 1
     large = tmp_path / "large.yaml"
-    run("generate", "application", "--set", "nodes=2", "--set", "pes_per_node=4", "--seed", 3, "--out", large)
+    (application,) = corpus(3, 1, ranges=Ranges(nodes=(2, 2), pes_per_node=(4, 4)))
+    write_document(large, application)
     result = run(large, "--ic", 0.5, "--planner", "all")
     assert "exhaustive: 'app0000' has 4.3e+07 strategies" in result.stderr
     assert "\nmilp " in result.stdout and "\nexhaustive " not in result.stdout

@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import (
-    Instance,
-    Outcome,
-    Ranges,
-    generate,
-)
+from holdfast.planning.laar import Instance, Outcome
 from holdfast.planning.laar.examples import figure_1
 from holdfast_papers.laar.ftsearch import FTSearch
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from holdfast.planning.laar import Instance, generate, greedy, static_replication
+from holdfast.planning.laar import Instance, greedy, static_replication
 from holdfast.simulate import Deployment, SimulationSettings, simulate, steady_rates
+from holdfast_papers.laar.generator import generate
 from holdfast_papers.laar.variants_study import RANGES, pessimistic
 
 

@@ -5,19 +5,9 @@ import pytest
 
 from holdfast.documents.descriptor import DescriptorNode, DescriptorSink, Input, Pe
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import (
-    Instance,
-    Milp,
-    Outcome,
-    Ranges,
-    baseline,
-    generate,
-    greedy,
-    node_load,
-    non_replicated,
-    violations,
-)
+from holdfast.planning.laar import Instance, Milp, Outcome, baseline, greedy, node_load, non_replicated, violations
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

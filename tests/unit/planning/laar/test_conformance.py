@@ -20,7 +20,6 @@ from holdfast.planning.laar import (
     best_case,
     cost,
     failure_case,
-    generate,
     greedy,
     internal_completeness,
     most_complete,
@@ -30,9 +29,9 @@ from holdfast.planning.laar import (
     violations,
 )
 from holdfast.planning.laar.examples import figure_1
-from holdfast.planning.laar.generator import Ranges
 from holdfast.planning.laar.solver import base_cost, spread
 from holdfast_papers.laar.ftsearch import FTSearch
+from holdfast_papers.laar.generator import Ranges, generate
 
 SOLVERS = [
     pytest.param(FTSearch(workers=1), id="ft-search, one worker"),

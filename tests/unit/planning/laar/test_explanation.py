@@ -7,18 +7,9 @@ import pytest
 
 from holdfast.documents.descriptor import DescriptorNode
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import (
-    InfeasibleError,
-    Instance,
-    Outcome,
-    Ranges,
-    Solution,
-    generate,
-    infeasible_error,
-    next_steps,
-    plan_strategy,
-)
+from holdfast.planning.laar import InfeasibleError, Instance, Outcome, Solution, infeasible_error, next_steps, plan_strategy
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

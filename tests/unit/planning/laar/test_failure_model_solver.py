@@ -5,19 +5,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from holdfast.planning.laar import (
-    FailureModelSolver,
-    Independent,
-    Instance,
-    NodeCrash,
-    Outcome,
-    Pessimistic,
-    Ranges,
-    cost,
-    generate,
-    violations,
-)
+from holdfast.planning.laar import FailureModelSolver, Independent, Instance, NodeCrash, Outcome, Pessimistic, cost, violations
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

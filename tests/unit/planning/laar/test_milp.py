@@ -7,14 +7,8 @@ import numpy as np
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import (
-    Instance,
-    Milp,
-    Outcome,
-    Ranges,
-    figure_1,
-    generate,
-)
+from holdfast.planning.laar import Instance, Milp, Outcome, figure_1
+from holdfast_papers.laar.generator import Ranges, generate
 
 
 @pytest.mark.parametrize("application", [3, 8, 12])

@@ -2,12 +2,9 @@
 
 import numpy as np
 
-from holdfast.planning.laar import (
-    Instance,
-    Ranges,
-    generate,
-)
+from holdfast.planning.laar import Instance
 from holdfast.planning.laar.packing import cores, pack
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

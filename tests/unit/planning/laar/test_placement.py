@@ -3,7 +3,8 @@
 import numpy as np
 
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
-from holdfast.planning.laar import expected_work, generate, place
+from holdfast.planning.laar import expected_work, place
+from holdfast_papers.laar.generator import generate
 
 
 def flat(pes, nodes, *, replicas=2):

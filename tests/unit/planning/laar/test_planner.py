@@ -10,14 +10,13 @@ from holdfast.planning.laar import (
     InfeasibleError,
     Instance,
     Outcome,
-    Ranges,
     Solution,
-    generate,
     infeasible_error,
     plan_strategy,
     solver_named,
 )
 from holdfast.planning.laar.examples import figure_1
+from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 

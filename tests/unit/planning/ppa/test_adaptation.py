@@ -9,7 +9,7 @@ from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import DocumentError
 from holdfast.planning.ppa import Frontier, output_fidelity
 from holdfast.planning.ppa.adaptation import adapt
-from holdfast.planning.ppa.generator import Ranges, generate
+from holdfast_papers.ppa.generator import Ranges, generate
 
 
 def lanes(*rates: float) -> Topology:

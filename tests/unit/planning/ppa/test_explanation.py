@@ -11,8 +11,8 @@ from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.ppa import Dynamic, Frontier, Greedy, output_fidelity
 from holdfast.planning.ppa.budget_plot import budgets, curves, draw
 from holdfast.planning.ppa.explanation import next_unit, reasons
-from holdfast.planning.ppa.generator import Ranges, generate
 from holdfast.planning.ppa.plan_document import PlanDocument, plan_document
+from holdfast_papers.ppa.generator import Ranges, generate
 
 LANES = Topology(
     topology="lanes",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.ppa import Measure, internal_completeness, measured_criticality, output_fidelity
-from holdfast.planning.ppa.generator import Ranges, generate
+from holdfast_papers.ppa.generator import Ranges, generate
 
 topologies = st.builds(
     lambda seed, kind, zipf, joins, forks: generate(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.planning.ppa import count_trees, internal_completeness, output_fidelity, trees
-from holdfast.planning.ppa.generator import Ranges, generate
 from holdfast.planning.ppa.mc_trees import TreeCount, count_ways, ways
+from holdfast_papers.ppa.generator import Ranges, generate
 
 
 def figure_1(*, correlated: bool) -> Topology:

@@ -25,8 +25,8 @@ from holdfast.planning.ppa import (
     planner_of,
 )
 from holdfast.planning.ppa.decomposition import decompose, segments
-from holdfast.planning.ppa.generator import Ranges, corpus, generate
 from holdfast.planning.ppa.planner import task_numbers
+from holdfast_papers.ppa.generator import Ranges, corpus, generate
 
 
 def drawn(operators: tuple[int, int], parallelism: tuple[int, int]) -> st.SearchStrategy[Topology]:

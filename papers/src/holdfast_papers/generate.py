@@ -1,4 +1,4 @@
-"""The command holdfast plan generate: writes random applications and topologies like those of the papers."""
+"""The command holdfast reproduce generate: writes random applications and topologies like those of the papers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
-from holdfast.cli.shared import json_option
+from holdfast.cli import DOCUMENTS, FILE, check_output, json_option, write_output
 from holdfast.errors import CompoundError, HoldfastError
-from holdfast.planning.laar import generator as laar
-from holdfast.planning.ppa import generator as ppa
 from holdfast.terminal import print_json
+from holdfast_papers.laar import generator as laar
+from holdfast_papers.ppa import generator as ppa
 
 
 @click.command("generate")
@@ -32,9 +31,9 @@ def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: P
 
     \b
     Examples:
-      holdfast plan generate topology --seed 7 --out topology.yaml
-      holdfast plan generate topology --set parallelism=1:40 --set zipf=0.1 --set kind=structured --out topology.yaml
-      holdfast plan generate application --set nodes=4 --set pes_per_node=2:6 --count 20 --out corpus
+      holdfast reproduce generate topology --seed 7 --out topology.yaml
+      holdfast reproduce generate topology --set parallelism=1:40 --set zipf=0.1 --set kind=structured --out topology.yaml
+      holdfast reproduce generate application --set nodes=4 --set pes_per_node=2:6 --count 20 --out corpus
     """
     paths = [out] if count == 1 else [out / f"{kind}{n:04d}.yaml" for n in range(count)]
     if count > 1 and (out.suffix in DOCUMENTS or out.is_file()):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import Instance, Ranges, corpus, generate, node_load
+from holdfast.planning.laar import Instance, node_load
+from holdfast_papers.laar.generator import Ranges, corpus, generate
 
 
 @given(st.integers(0, 2**32))

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from holdfast.documents.descriptor import (
+from holdfast.documents import (
     MAX_REPLICAS,
     Descriptor,
     DescriptorNode,
@@ -19,9 +19,7 @@ from holdfast.documents.descriptor import (
     Sla,
 )
 from holdfast.errors import CompoundError, HoldfastError
-from holdfast.planning.laar.instance import Instance
-from holdfast.planning.laar.placement import place
-from holdfast.planning.laar.rates import expected_work
+from holdfast.planning.laar import Instance, expected_work, place
 
 # Bounds of all ranges: beyond them, rates and costs of an application could overflow.
 LEAST, MOST = 1e-9, 1e9

@@ -7,8 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from holdfast.documents.partitioning import Partitioning
-from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
+from holdfast.documents import MAX_DEPTH, MAX_TASKS, Partitioning, TaskOperator, Topology
 from holdfast.errors import CompoundError
 
 Kind = Literal["general", "structured", "full"]

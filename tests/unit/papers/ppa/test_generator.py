@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
-from holdfast.planning.ppa.generator import Ranges, corpus, generate
+from holdfast_papers.ppa.generator import Ranges, corpus, generate
 
 ranges = st.builds(
     Ranges,
