@@ -1,6 +1,6 @@
 """The node controller and the processes that it supervises. Read `controller.py` first.
 
-`controller.py` notices that the PE host died or hangs, starts it again and reports the replicas that failed. `process.py` runs a
+`pe_host_watch.py` notices that the PE host died or hangs, reports the replicas that failed and starts it again. `process.py` runs a
 node, `pe_hosts.py` starts and stops its PE host, and `host_health.py` decides whether it is hung and when it may start again.
 `replica_changes.py` and `reports.py` turn changes of replicas into durable reports. `agent_processes.py` supervises prediction
 agents.

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.node.controller import HUNG_GRACE_S
 from holdfast.node.host_health import HostHealth
+from holdfast.node.pe_host_watch import HUNG_GRACE_S
 from holdfast.node.pe_hosts import HostProcess
 from holdfast.protocol.messages import AgentStatus, AssignedAgent, Assignment
 

@@ -2,8 +2,8 @@
 
 Three loops run side by side:
 
-- `_watch_host` records the changes of replicas as reports, kills a hung PE host, notices a dead one (`_notice_dead_host`) and
-  starts it again. It works without the orchestrator.
+- `_watch_host` records the changes of replicas as reports and restarts a hung or dead PE host (`pe_host_watch.py`). It works
+  without the orchestrator.
 - `_send_beats` sends beats with the reports that are not yet acknowledged.
 - `_fetch_assignments` waits for new assignments.
 
@@ -16,21 +16,16 @@ import asyncio
 import contextlib
 import random
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
-from holdfast.node.host_health import HostHealth
+from holdfast.node.pe_host_watch import HUNG_S, PeHostWatch
 from holdfast.node.pe_hosts import PeHost
-from holdfast.node.replica_changes import (
-    assignment_order,
-    changes_in_status,
-    fail_replicas_of_dead_host,
-    runnable_assignment,
-)
-from holdfast.node.reports import ReplicaChange, Reports
-from holdfast.protocol.messages import AgentStatus, Assignment, Beat, HostStatus, Registration, ReplicaStatus
+from holdfast.node.replica_changes import assignment_order, fail_replicas_of_dead_host, runnable_assignment
+from holdfast.node.reports import Reports
+from holdfast.protocol.messages import AgentStatus, Assignment, Beat, Registration, ReplicaStatus
 from holdfast.protocol.node_link import (
     CallRefused,
     LinkError,
@@ -46,12 +41,7 @@ if TYPE_CHECKING:
 REPORTS_PER_BEAT = 500
 RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.1, 3.0, 0.1
 """The next attempt comes after a tenth of the time since the last contact, so that a short outage is noticed quickly."""
-UNREADY_DEATHS = 3
-"""After this many PE hosts in a row that died before they were ready, the replicas that wait for one are reported as failed."""
-HUNG_S = 60.0
-"""A PE host that is silent for this long is killed and started again. Its beat waits for no work, so it is not merely busy."""
 GRACE_S = 10.0
-HUNG_GRACE_S = 1.0
 FAREWELL_S = 3.0
 STORE_REPORTS, STORE_ASSIGNMENT = "reports", "the assignment"
 
@@ -85,12 +75,14 @@ class NodeController:
         hung_after_s: float = HUNG_S,
     ) -> None:
         self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
-        self._log, self._rng, self._now, self._hung_after_s = log, rng, monotonic, hung_after_s
+        self._log, self._rng, self._now = log, rng, monotonic
         self._state_lock = asyncio.Lock()  # held while an assignment is accepted, and while changes are looked for and recorded
         self._new_reports = asyncio.Event()
         self._term = 0
         self._beat_every_s = 1.0
-        self._health = HostHealth()
+        self._watch = PeHostWatch(
+            host, reports, log=log, monotonic=monotonic, hung_after_s=hung_after_s, on_change=self._new_reports.set
+        )
         self._link_error: str | None = None
         self._storage_errors: dict[str, str] = {}
 
@@ -101,7 +93,7 @@ class NodeController:
     @property
     def stalled_s(self) -> float:
         """For how long the PE host has been silent, if that is longer than a busy machine explains; else 0."""
-        return self._health.stalled_s(self._now())
+        return self._watch.stalled_s
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. Then end the PE host and report its replicas as lost if the orchestrator is reachable.
@@ -130,7 +122,7 @@ class NodeController:
         await self.host.stop(GRACE_S)
         cause = f"node {self.node.name} was stopped"
         async with self._state_lock:
-            await self._record(fail_replicas_of_dead_host(self.reports.known, self.assignment, cause=cause))
+            await self._watch.record(fail_replicas_of_dead_host(self.reports.known, self.assignment, cause=cause))
         if self._link_error is None and self._term:
             with contextlib.suppress(LinkError, TimeoutError):
                 async with asyncio.timeout(FAREWELL_S):
@@ -141,7 +133,7 @@ class NodeController:
         while True:
             async with self._state_lock:
                 try:
-                    await self._check_host()
+                    await self._watch.check()
                     if self.agents is not None:
                         self.agents.check()
                     self._storage_errors.pop(STORE_REPORTS, None)
@@ -149,41 +141,6 @@ class NodeController:
                     self._log_storage_error(STORE_REPORTS, error)
                     await asyncio.sleep(1.0)
             await self.host.changed()
-
-    async def _check_host(self) -> None:
-        """Record what changed in the PE host. Kill it if it is hung, and start it if it is dead."""
-        alive = self.host.alive()  # before its status: the status of a dead host is then its last
-        status = self.host.status()
-        self._health.observe(status, self._now(), alive=alive)
-        if status is not None:
-            await self._record(changes_in_status(self.reports.known, self.assignment, status))
-        cause = None
-        if alive and self._health.is_hung(self._now(), after_s=self._hung_after_s):
-            cause = f"the PE host was silent for {self._health.silent_s(self._now()):.0f} s and was killed"
-            await self.host.stop(HUNG_GRACE_S)
-            alive = self.host.alive()
-        if alive:
-            self.host.clean()
-            return
-        await self._notice_dead_host(status, cause=cause)
-        if self._now() >= self._health.start_at_s:
-            self.host.start(runnable_assignment(self.assignment, self.reports.known))
-            self._health.note_start(self._now())
-
-    async def _notice_dead_host(self, status: HostStatus | None, *, cause: str | None) -> None:
-        """Record that the replicas of the dead PE host are lost. `status` is its last one."""
-        has_just_died = self._health.note_death(self._now())
-        cause = cause or (self.host.death() if has_just_died else "the PE host was already dead when its node came back")
-        if has_just_died:
-            self._log(f"{cause}; starting it again in {self._health.wait_s:g} s")
-        died_of_error = self._health.has_died and status is not None and status.error is not None and not status.ready
-        cannot_start = died_of_error or self._health.unready_deaths >= UNREADY_DEATHS
-        await self._record(fail_replicas_of_dead_host(self.reports.known, self.assignment, cause=cause, cannot_start=cannot_start))
-
-    async def _record(self, changes: Iterable[ReplicaChange]) -> None:
-        if new := list(changes):
-            await asyncio.to_thread(self.reports.record, new)
-            self._new_reports.set()
 
     async def _keep_registered(self) -> None:
         last_contact_s = self._now()

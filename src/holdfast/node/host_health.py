@@ -1,6 +1,6 @@
 """The health of a PE host or a prediction agent: whether it is hung, and when it may start again after a death.
 
-`NodeController._check_host` in `controller.py` looks for deaths and notes them here; `AgentProcesses` does so for agents.
+`pe_host_watch.py` looks for deaths and notes them here; `AgentProcesses` does so for agents.
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.node.agent_processes import AgentProcesses
-from holdfast.node.controller import HUNG_S, NodeController, NodeOffer
+from holdfast.node.controller import NodeController, NodeOffer
+from holdfast.node.pe_host_watch import HUNG_S
 from holdfast.node.pe_hosts import AGENTS, HostProcess, host_command, living_host
 from holdfast.node.reports import Reports
 from holdfast.protocol.http_client import HttpxClient
