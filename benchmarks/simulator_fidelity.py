@@ -36,7 +36,6 @@ from typing import Any
 import numpy as np
 import psutil
 
-from holdfast.control import STEADY_EPOCHS
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.documents.document import read_document, write_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
@@ -306,7 +305,7 @@ def simulated(
         drain_s=drain_s,
         epoch_s=EPOCH_S,
         jobs=cost.job_s,
-        control=Control(every_s=EPOCH_S, tolerance=0.0, steady=STEADY_EPOCHS, switch_s=0.5, resync_s=0.5),
+        control=Control(every_s=EPOCH_S, switch_s=0.5, resync_s=0.5),
         failure_handling=FailureHandling(
             scheme="checkpoint",
             checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S,

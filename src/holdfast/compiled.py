@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -16,6 +17,12 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """Compile a function to machine code that runs without the interpreter's lock."""
     return _compile_cached(function)
+
+
+def compilable(function: F) -> F:
+    """Return the function itself; compiled functions can call it, too."""
+    register_jitable(error_model="numpy")(function)
+    return function
 
 
 def compiled_step(function: F) -> F:

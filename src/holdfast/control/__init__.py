@@ -14,7 +14,6 @@ __all__ = [
     "ABSENT",
     "EXCEEDED",
     "PRODUCER",
-    "STEADY_EPOCHS",
     "AllowedPaths",
     "InjectionTest",
     "InjectionTests",
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.control.jobs.machine_diagram import shipped_page
     from holdfast.control.jobs.machine_document import shipped_machines
     from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
-    from holdfast.control.observers.activation import EXCEEDED, STEADY_EPOCHS
+    from holdfast.control.observers.activation import EXCEEDED
     from holdfast.control.plugins import shipped_actions
     from holdfast.control.server import serve
     from holdfast.control.settings import OrchestratorSettings

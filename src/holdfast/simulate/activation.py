@@ -1,13 +1,12 @@
 """Compiled: the rate monitor and the activation controller (LAAR section 4.6)."""
 
 from holdfast.compiled import compiled_step
+from holdfast.planning.laar.activation_rule import choose_configuration
 from holdfast.simulate.recovery import replay_sources, start_rebuild
 from holdfast.simulate.replicas import clear_queues, copy_queues, is_working, record_event
 from holdfast.simulate.state import (
     CONFIGURATION,
     CONFIGURED,
-    LIGHTER,
-    LIGHTER_COUNT,
     NEVER,
     NONE,
     PENDING,
@@ -25,34 +24,12 @@ from holdfast.simulate.state import (
 
 
 @compiled_step
-def choose_configuration(controller: ControllerArrays, state: State, measured: Floats, t: int) -> None:
-    """Choose the configuration for the measured rates: a heavier one at once, a lighter one after `steady` equal measurements."""
-    best, best_short, best_far = 0, -1.0, 0.0
-    for c in range(controller.rates.shape[0]):
-        short, far = 0.0, 0.0
-        for s in range(controller.rates.shape[1]):
-            over = measured[s] / (1.0 + controller.tolerance) - controller.rates[c, s]
-            short += max(0.0, over) ** 2
-            far += (measured[s] - controller.rates[c, s]) ** 2
-        if best_short < 0 or short < best_short or (short == best_short and far < best_far):
-            best, best_short, best_far = c, short, far
-    current = state.counters[CONFIGURATION]
-    if best == current:
-        state.counters[LIGHTER_COUNT] = 0
-        return
-    if current >= 0:
-        exceeds = False
-        for s in range(controller.rates.shape[1]):
-            if measured[s] / (1.0 + controller.tolerance) > controller.rates[current, s]:
-                exceeds = True
-        if not exceeds:
-            state.counters[LIGHTER_COUNT] = state.counters[LIGHTER_COUNT] + 1 if state.counters[LIGHTER] == best else 1
-            state.counters[LIGHTER] = best
-            if state.counters[LIGHTER_COUNT] < controller.steady:
-                return
-    state.counters[CONFIGURATION] = best
-    state.counters[LIGHTER_COUNT] = 0
-    record_event(state, t, CONFIGURED, best, 0)
+def follow_rates(controller: ControllerArrays, state: State, measured: Floats, t: int) -> None:
+    """Choose the configuration for a new measurement, in tuples."""
+    chosen = choose_configuration(state.rule, controller.expected, measured, controller.tolerance, controller.steady)
+    if chosen != state.counters[CONFIGURATION]:
+        state.counters[CONFIGURATION] = chosen
+        record_event(state, t, CONFIGURED, chosen, 0)
 
 
 @compiled_step

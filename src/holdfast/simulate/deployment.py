@@ -105,10 +105,11 @@ class Deployment:
     def controller_arrays(self, settings: SimulationSettings) -> ControllerArrays:
         """Return the strategy and the controller's settings as arrays."""
         control = settings.control
+        every = max(1, settings.steps(max(control.every_s, settings.epoch_s)))
         return ControllerArrays(
             active=self.active,
-            rates=self.rates * settings.step_s,
-            every=max(1, settings.steps(max(control.every_s, settings.epoch_s))),
+            expected=self.rates * settings.step_s * every,
+            every=every,
             tolerance=control.tolerance,
             steady=control.steady,
             switch=settings.steps(control.switch_s),

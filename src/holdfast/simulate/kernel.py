@@ -11,8 +11,8 @@ import numpy as np
 from holdfast.compiled import compiled, compiled_step
 from holdfast.simulate.activation import (
     activate_replicas,
-    choose_configuration,
     deactivate_replicas,
+    follow_rates,
     replace_dead_replicas,
     send_commands,
     synchronise_replicas,
@@ -298,10 +298,8 @@ def run_steps(
             measured[s] += arrivals[t, s]
         if monitors:
             before = state.counters[CONFIGURATION]
-            if state.counters[CONTROL] == 1 and controller.rates.shape[0] > 1:
-                for s in range(cluster.sources):
-                    measured[s] /= controller.every
-                choose_configuration(controller, state, measured, t)
+            if state.counters[CONTROL] == 1 and controller.expected.shape[0] > 1:
+                follow_rates(controller, state, measured, t)
                 if state.counters[CONFIGURATION] != before:
                     send_commands(cluster, controller, state, t)
             measured[:] = 0.0

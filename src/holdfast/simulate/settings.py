@@ -6,6 +6,7 @@ from math import isclose, isinf
 from typing import Literal
 
 from holdfast.errors import CompoundError
+from holdfast.planning.laar.activation_rule import STEADY, TOLERANCE
 
 FAR = 2**40
 """More steps than any run has."""
@@ -18,9 +19,8 @@ SCHEMES: tuple[Scheme, ...] = ("none", "checkpoint", "source")
 class Control:
     """Settings of the rate monitor and the activation controller (LAAR section 4.6).
 
-    The monitor measures every `every_s`. A rate exceeds a configuration's rate if it is more than `tolerance` above it. The
-    controller switches to a lighter configuration after `steady` equal measurements in a row. A command takes `switch_s` to arrive.
-    A replica that is activated or restarted needs `resync_s` to copy the state of a live one.
+    The monitor measures every `every_s`. `tolerance` and `steady` are those of planning/laar/activation_rule.py. A command takes
+    `switch_s` to arrive. A replica that is activated or restarted needs `resync_s` to copy the state of a live one.
 
     With `replace_dead`, the controller activates an idle replica if all active replicas of a PE are known to be dead. That takes
     `replace_s`. The controller deactivates the replacement when the strategy's own replicas work again. `holdfast run` does this;
@@ -28,8 +28,8 @@ class Control:
     """
 
     every_s: float = 1.0
-    tolerance: float = 0.1
-    steady: int = 3
+    tolerance: float = TOLERANCE
+    steady: int = STEADY
     switch_s: float = 0.1
     resync_s: float = 0.5
     replace_dead: bool = False

@@ -6,6 +6,7 @@ import numpy as np
 
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.errors import HoldfastError
+from holdfast.planning.laar.activation_rule import initial_state
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.faults import drawn_faults, fault_timeline
 from holdfast.simulate.kernel import run_steps
@@ -20,6 +21,7 @@ from holdfast.simulate.state import (
     NEVER,
     NODE_LOST,
     ClusterArrays,
+    ControllerArrays,
     FailureArrays,
     Ledger,
     State,
@@ -77,8 +79,7 @@ def simulate(
         MAX_EVENTS,
         8 * int(np.isin(timeline.kind, (CRASH, NODE_LOST)).sum()) + 4 * len(timeline.kind) + steps // controller.every + 16,
     )
-    state = _initial_state(cluster, controller.active[configuration], settings, events=room)
-    state.counters[CONFIGURATION] = configuration
+    state = _initial_state(cluster, controller, configuration, events=room)
     ledger = _empty_ledger(cluster, intervals=-(-steps // per_interval))
     run_steps(cluster, controller, _failure_arrays(settings), timeline, state, ledger, arrivals, per_interval)
     if state.counters[EVENTS] > len(state.events):
@@ -107,9 +108,8 @@ def _failure_arrays(settings: SimulationSettings) -> FailureArrays:
     )
 
 
-def _initial_state(
-    cluster: ClusterArrays, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], settings: SimulationSettings, *, events: int
-) -> State:
+def _initial_state(cluster: ClusterArrays, controller: ControllerArrays, configuration: int, *, events: int) -> State:
+    active = controller.active[configuration]
     n, k, edges, streams = cluster.pes, cluster.replicas, len(cluster.tail), cluster.sources + cluster.pes
     r = n * k
 
@@ -119,8 +119,8 @@ def _initial_state(
     def per_edge() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         return np.zeros((k, edges))
 
-    counters = np.zeros(8, dtype=np.int64)
-    counters[CONTROL] = 1
+    counters = np.zeros(6, dtype=np.int64)
+    counters[CONTROL], counters[CONFIGURATION] = 1, configuration
     return State(
         status=np.zeros(r, dtype=np.int64),
         active=active.ravel().copy(),
@@ -166,6 +166,7 @@ def _initial_state(
         replay_output=np.zeros(streams),
         window_rate=np.zeros(streams),
         counters=counters,
+        rule=initial_state(controller.expected, configuration),
         events=np.zeros((events, 4), dtype=np.int64),
     )
 

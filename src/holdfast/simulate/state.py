@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from holdfast.planning.laar.activation_rule import RuleState
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -25,7 +27,7 @@ FAULT, DETECTED, TAKEN_OVER, RESTORED, REPLAYS, RECOVERED, CONFIGURED = range(7)
 NEVER = -1
 
 # Indices of State.counters.
-EVENTS, PENDING, DOWN, REPLAYING, CONFIGURATION, CONTROL, LIGHTER, LIGHTER_COUNT = range(8)
+EVENTS, PENDING, DOWN, REPLAYING, CONFIGURATION, CONTROL = range(6)
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -59,7 +61,7 @@ class ControllerArrays(NamedTuple):
     """The activation controller's strategy, the rates of its configurations, and its settings with times in steps."""
 
     active: Flags  # [configuration, PE, replica]
-    rates: Floats  # [configuration, source]
+    expected: Floats  # tuples of a measurement, [configuration, source]
     every: int
     tolerance: float
     steady: int
@@ -151,6 +153,7 @@ class State(NamedTuple):
     replay_output: Floats
     window_rate: Floats
     counters: Ints
+    rule: RuleState  # of the activation controller
     events: Ints  # [event, (step, kind, PE, replica)]
 
 

@@ -39,8 +39,6 @@ def settings(world: DataCenter, variant: str) -> SimulationSettings:
     )
     control = Control(
         every_s=60.0,
-        tolerance=0.05,
-        steady=3,
         switch_s=10.0,
         resync_s=10.0,
         replace_dead=passive,

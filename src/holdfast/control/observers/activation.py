@@ -1,17 +1,24 @@
 """Activation (LAAR, section 4.6): a rate monitor, and a controller that switches replicas on and off as a strategy says."""
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import numpy as np
 
 from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Task
 from holdfast.log.stream_progress import StreamProgress, locate_streams
+from holdfast.planning.laar.activation_rule import (
+    OVER,
+    STEADY,
+    TOLERANCE,
+    RuleState,
+    choose_configuration,
+    initial_state,
+    nearest,
+)
 from holdfast.planning.laar.strategy import Activation, Strategy
-
-STEADY_EPOCHS = 5
-"""How many epochs in a row must have the same lighter load before the controller switches to its configuration."""
 
 EXCEEDED = "exceeded"
 """The key in a note's data for the sources whose rates exceed the strategy: per source, by how many tuples per second."""
@@ -46,7 +53,7 @@ class RateMonitor:
 
 @dataclass
 class ActivationController:
-    """Decides which replicas are active. It switches to a heavier configuration at once, to a lighter one when the load has lasted.
+    """Decides which replicas are active. `planning/laar/activation_rule.py` chooses the configuration; `epoch_s` is in wall time.
 
     A change leaves no gap: until a replica that the new configuration wants has caught up, the previous ones stay active, too. A
     replica that has caught up once still counts when the load makes it fall behind. If every replica that the strategy wants is
@@ -55,8 +62,9 @@ class ActivationController:
 
     strategy: Strategy
     tasks: Sequence[Task]
+    epoch_s: float = 1.0
     current: Activation | None = None
-    _lighter: deque[str] = field(default_factory=lambda: deque(maxlen=STEADY_EPOCHS))
+    _rule: RuleState | None = None
     _epoch: int | None = None
     _warned: bool = False
     _caught_up: set[tuple[str, int]] | None = None
@@ -73,30 +81,31 @@ class ActivationController:
         return decisions
 
     def _choose(self, rates: Mapping[str, float]) -> list[Decision]:
-        match = self.strategy.lookup(rates)
-        notes: list[Decision] = []
-        if not match.dominates and not self._warned:
-            over = ", ".join(f"'{source}' by {by:g} tuples/s" for source, by in match.exceeded.items())
-            text = f"no configuration of the strategy dominates the measured rates: {over} above the highest; plan for higher rates"
-            notes.append(Note(text, {EXCEEDED: dict(match.exceeded)}))
-        self._warned = not match.dominates
-        target = match.activation
-        if self.current is None or target.name == self.current.name or self._exceeds(rates, self.current):
-            self._lighter.clear()
-        else:
-            self._lighter.append(target.name)
-            if len(self._lighter) < STEADY_EPOCHS or len(set(self._lighter)) > 1:
-                return notes
+        configurations = self.strategy.configurations
+        sources = sorted(configurations[0].rates)
+        expected = np.array([[each.rates[source] for source in sources] for each in configurations]) * self.epoch_s
+        tuples = np.array([rates[source] for source in sources]) * self.epoch_s
+        if self._rule is None:
+            self._rule = initial_state(expected, nearest(expected, tuples, TOLERANCE))
+        target = configurations[choose_configuration(self._rule, expected, tuples, TOLERANCE, STEADY)]
+        notes = self._note_exceeded(self._rule, target, sources)
         if self.current is None or target.name != self.current.name:
             about = {"configuration": target.name, "rates": dict(rates)}
             notes.append(Note(f"input configuration is now {target.name}", about))
             self.current = target
-            self._lighter.clear()
         return notes
 
-    @staticmethod
-    def _exceeds(rates: Mapping[str, float], current: Activation) -> bool:
-        return any(rate > current.rates[source] for source, rate in rates.items())
+    def _note_exceeded(self, rule: RuleState, current: Activation, sources: Sequence[str]) -> list[Decision]:
+        """Return a note when the rates begin to exceed every configuration."""
+        epochs, warned = int(rule.numbers[OVER]), self._warned
+        self._warned = epochs > 0
+        if not epochs or warned:
+            return []
+        means = dict(zip(sources, rule.counts[:epochs].mean(axis=0) / self.epoch_s, strict=True))
+        exceeded = {source: float(rate - current.rates[source]) for source, rate in means.items() if rate > current.rates[source]}
+        over = ", ".join(f"'{source}' by {by:g} tuples/s" for source, by in exceeded.items())
+        text = f"no configuration of the strategy dominates the measured rates: {over} above the highest; plan for higher rates"
+        return [Note(text, {EXCEEDED: exceeded})]
 
     def _find_caught_up(self, replicas: Sequence[ReplicaView]) -> set[tuple[str, int]]:
         """Return the replicas that have caught up since they were activated; at the first check, all that run."""

@@ -143,7 +143,7 @@ class SparkJobObserver:
             RateMonitor(StreamProgress(EpochLog(store), timeline, others), tasks),
             HungReplicas(view.job.policy, tasks, EpochLog(store), timeline, others),
             AbandonedTasks(view.job, tasks, StreamProgress(EpochLog(store), timeline, others)),
-            ActivationController(strategy, tasks) if strategy is not None else None,
+            ActivationController(strategy, tasks, timeline.epoch_s / timeline.speed) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )
         self._watchers[view.id] = watchers

@@ -3,7 +3,7 @@
 import pytest
 from obstore.store import MemoryStore
 
-from holdfast.control.observers.activation import STEADY_EPOCHS, ActivationController, RateMonitor
+from holdfast.control.observers.activation import ActivationController, RateMonitor
 from holdfast.control.observers.job_observers import Note
 from holdfast.documents.job import Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
@@ -97,7 +97,7 @@ def test_no_rate_if_the_newest_epoch_is_trimmed(store):
 
 
 def test_heavier_configuration_is_used_at_once():
-    controller = ActivationController(strategy(), TASKS)
+    controller = ActivationController(strategy(), TASKS, epoch_s=100.0)
     assert activated(controller.follow(1, {"src": 3.0}, both())) == {}
     assert activated(controller.follow(2, {"src": 6.0}, both())) == {"a/0": (0,), "b/0": (1,)}
 
@@ -106,7 +106,7 @@ def changing(*, low=(0,), high=(1,)):
     """A controller whose heavier configuration has another replica of `a` active than the lighter one."""
     given = strategy()
     light, heavy = (c.model_copy(update={"active": {"a": who}}) for c, who in zip(given.configurations, (low, high), strict=True))
-    controller = ActivationController(given.model_copy(update={"configurations": (light, heavy)}), TASKS)
+    controller = ActivationController(given.model_copy(update={"configurations": (light, heavy)}), TASKS, epoch_s=100.0)
     controller.follow(1, {"src": 3.0}, [a(n, live=9) if n in low else a(n, "idle", active=False) for n in (0, 1)])
     return controller
 
@@ -142,15 +142,11 @@ def test_replicas_that_fall_behind_still_count():
 
 
 def test_lighter_configuration_must_last():
-    controller = ActivationController(strategy(), TASKS)
-    idle = {"a1_active": False, "b0_active": False}
-    controller.follow(1, {"src": 6.0}, both())
-    for epoch in range(2, 2 + STEADY_EPOCHS - 1):
-        assert activated(controller.follow(epoch, {"src": 3.0}, both(**idle))) == {}
-    controller.follow(20, {"src": 7.0}, both(**idle))
-    for epoch in range(21, 21 + STEADY_EPOCHS - 1):
-        assert activated(controller.follow(epoch, {"src": 3.0}, both(**idle))) == {}
-    assert activated(controller.follow(40, {"src": 3.0}, both(**idle))) == {"a/0": (0, 1), "b/0": (0, 1)}
+    controller, idle = ActivationController(strategy(), TASKS, epoch_s=100.0), {"a1_active": False, "b0_active": False}
+    controller.follow(1, {"src": 8.0}, both())
+    for epoch, rate in enumerate((3.0, 3.0, 8.0, 8.0, 3.0, 3.0), start=2):
+        assert activated(controller.follow(epoch, {"src": rate}, both(**idle))) == {}
+    assert activated(controller.follow(8, {"src": 3.0}, both(**idle))) == {"a/0": (0, 1), "b/0": (0, 1)}
 
 
 def test_living_replica_replaces_a_dead_active_one():
@@ -161,7 +157,7 @@ def test_living_replica_replaces_a_dead_active_one():
 
 
 def test_exceeded_rates_are_reported_once():
-    controller = ActivationController(strategy(), TASKS)
-    decisions = [each for epoch in (1, 2, 3) for each in controller.follow(epoch, {"src": 9.0}, both())]
+    controller = ActivationController(strategy(), TASKS, epoch_s=100.0)
+    decisions = [each for epoch in range(1, 8) for each in controller.follow(epoch, {"src": 9.0}, both())]
     (text,) = [each.text for each in decisions if isinstance(each, Note) and "dominates" in each.text]
     assert text.startswith("no configuration of the strategy dominates the measured rates: 'src' by 1 tuples/s above the highest;")
