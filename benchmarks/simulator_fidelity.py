@@ -205,8 +205,8 @@ class Real:
     def completeness(self) -> float:
         """Return the share of due tuples that were processed in time."""
         assert self.ran.timeline is not None
-        found = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks)
-        return found.share if found is not None else 0.0
+        measured = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks)
+        return measured.share if measured is not None else 0.0
 
     def output(self, seconds: int) -> np.ndarray:
         """Return the tuples that left the sink in each second."""
@@ -218,8 +218,8 @@ class Real:
 
     def leaving(self) -> list[tuple[float, float]]:
         """Return when tuples left the sink, in seconds from the start, and how many."""
-        found = [e for e in self.events if e.kind == "output" and e.about["as"] == "first"]
-        return sorted((event.at_s - self.opened_s, float(event.about["rows"])) for event in found)
+        outputs = [e for e in self.events if e.kind == "output" and e.about["as"] == "first"]
+        return sorted((event.at_s - self.opened_s, float(event.about["rows"])) for event in outputs)
 
     def commits(self) -> list[HistoryEvent]:
         """Return the commits of PEs and sources, without absent epochs."""
@@ -227,8 +227,8 @@ class Real:
 
     def rows(self, stream: str) -> list[int]:
         """Return the rows of a stream by epoch."""
-        found = {e.about["epoch"]: e.about["rows"] for e in self.commits() if e.about["stream"] == stream}
-        return [found[epoch] for epoch in sorted(found)]
+        by_epoch = {e.about["epoch"]: e.about["rows"] for e in self.commits() if e.about["stream"] == stream}
+        return [by_epoch[epoch] for epoch in sorted(by_epoch)]
 
     def jobs(self, stream: str, tails: Sequence[str], *, since_s: float) -> list[tuple[float, int]]:
         """Return duration and input rows of each job of a stream that ended after `since_s`.
@@ -243,7 +243,7 @@ class Real:
         epochs = sorted(epoch for name, epoch in at if name == stream and all((tail, epoch) in at for tail in tails))
         there = [max(at[tail, epoch][0] for tail in tails) for epoch in epochs]
         rows = [sum(at[tail, epoch][1] for tail in tails) for epoch in epochs]
-        found: list[tuple[float, int]] = []
+        spans: list[tuple[float, int]] = []
         first, ended_s = 0, 0.0
         while first < len(epochs):
             begun_s = max(ended_s, there[first])
@@ -252,17 +252,17 @@ class Real:
                 last += 1
             ended_s = at[stream, epochs[last]][0]
             if ended_s >= since_s:
-                found.append((ended_s - begun_s, sum(rows[first : last + 1])))
+                spans.append((ended_s - begun_s, sum(rows[first : last + 1])))
             first = last + 1
-        return found
+        return spans
 
     def placed(self) -> dict[str, str]:
         """Return the node on which each replica (such as vwap/0.1) first started."""
-        found: dict[str, str] = {}
+        node_of: dict[str, str] = {}
         for event in self.events:
             if event.kind == "start":
-                found.setdefault(event.about["replica"].split(":", 1)[1], event.about["node"])
-        return found
+                node_of.setdefault(event.about["replica"].split(":", 1)[1], event.about["node"])
+        return node_of
 
     def restarts(self) -> int:
         """Return how many replicas were restarted."""
@@ -275,10 +275,10 @@ def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mappin
     CPU time is divided by the work that the simulator would count for the same jobs. So time that a job waits, which the
     simulator does not count, does not count here either.
     """
-    made = {pe: stream for stream, pe in reversed(list(streams.items()))}
+    stream_of = {pe: stream for stream, pe in reversed(list(streams.items()))}
     killed, settled, end = (calm.opened_s + at_s for at_s in (CALM_KILL_S, SETTLED_S, seconds))
     job_s, worked_s = dict[str, float](), 0.0
-    for pe, stream in made.items():
+    for pe, stream in stream_of.items():
         inputs = descriptor.pes[pe].inputs
         tails = [s for s, maker in streams.items() if maker in inputs] + [s for s in inputs if s in descriptor.sources]
         cost = statistics.fmean(edge.cost for edge in inputs.values())
@@ -416,17 +416,17 @@ def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
     calm = stage.run("pipeline-calm", EXAMPLES / "pipeline.py", work / "calm.parquet", strategy=work / "calm.json")
     cost = calibrated(calm, descriptor, stage, streams, seconds=CALM_S)
     print(f"pipeline: {cost}", file=sys.stderr)
-    found = []
+    comparisons = []
     high = slice(LOAD.low_s, LOAD.low_s + LOAD.high_s)
     for way in ("static", "by load"):
         file = work / f"{way}.json".replace(" ", "-")
         real = stage.run(f"pipeline-{way}".replace(" ", "-"), EXAMPLES / "pipeline.py", work / "load.parquet", strategy=file)
         drain_s = 60.0
         outcome = simulated(Deployment.of(descriptor, plans[way]), LOAD.rates, cost, drain_s=drain_s)
-        found.append(
+        comparisons.append(
             compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), fed=LOAD.rates, due=LOAD.rates, peak=high)
         )
-    return found
+    return comparisons
 
 
 def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:

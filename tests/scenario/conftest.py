@@ -38,20 +38,20 @@ def kept_bytecode(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A PostgreSQL server, started when first asked for."""
-    found = shutil.which("pg_ctl")
-    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path(found).resolve().parent if found else None)
+    program = shutil.which("pg_ctl")
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path(program).resolve().parent if program else None)
     if programs is None:
         pytest.skip("needs a PostgreSQL server: apt-get install postgresql")
     folder = Path(tempfile.mkdtemp(prefix="holdfast-postgresql-"))
     if os.geteuid() == 0:
         shutil.chown(folder, "postgres")
-    made = None
+    process = None
     try:
-        made = Server(programs, folder)
-        yield made
+        process = Server(programs, folder)
+        yield process
     finally:
-        if made is not None and (folder / "data" / "postmaster.pid").exists():
-            made.stop()
+        if process is not None and (folder / "data" / "postmaster.pid").exists():
+            process.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -111,16 +111,16 @@ def daemon(main: str, *arguments: str, says: str, options: str = "") -> Iterator
 def _read(process: subprocess.Popen[str], lines: "queue.Queue[str | None]") -> None:
     """Hand on every line, so that the daemon never waits for a reader; None at the end."""
     assert process.stdout is not None
-    with process.stdout as said:
-        for line in said:
+    with process.stdout as stream:
+        for line in stream:
             lines.put(line)
     lines.put(None)
 
 
 def _ready(main: str, lines: "queue.Queue[str | None]", says: str) -> str:
-    said: list[str] = []
+    read_lines: list[str] = []
     while (line := lines.get(timeout=LIMIT_S)) is not None:
-        said.append(line)
-        if found := re.search(says, line):
-            return found.group(1)
-    raise AssertionError(f"{main} ended before it was ready: {''.join(said)}")
+        read_lines.append(line)
+        if match := re.search(says, line):
+            return match.group(1)
+    raise AssertionError(f"{main} ended before it was ready: {''.join(read_lines)}")

@@ -131,9 +131,9 @@ def test_guide_plug_in_leaves_out_spot_nodes(package, monkeypatch):
     monkeypatch.setattr(PlacementManager, "capacities", lambda self: capacities)
     labels = {"n1": {"spot": "yes"}, "n2": {}}
     nodes = {name: SimpleNamespace(offer=SimpleNamespace(labels=each)) for name, each in labels.items()}
-    made = plugins.plugin_class("placement")(SimpleNamespace(resources=SimpleNamespace(nodes=nodes)))
-    assert isinstance(made, PlacementManager)
-    assert [node.name for node in made.capacities()] == ["n2"]
+    placement = plugins.plugin_class("placement")(SimpleNamespace(resources=SimpleNamespace(nodes=nodes)))
+    assert isinstance(placement, PlacementManager)
+    assert [node.name for node in placement.capacities()] == ["n2"]
 
 
 def test_guide_observer_notes_tasks_without_replicas(package):

@@ -65,14 +65,14 @@ def test_tasks_read_their_group_and_share(tmp_path):
 
 
 def test_plan_replicates_its_tasks_and_the_sinks(tmp_path):
-    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), feed={"trace": "market.parquet"})))
-    assert {name for name, count in found.items() if count == 2} == {"vwap/0", "market/0", "bargains/0"}
+    counts = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), feed={"trace": "market.parquet"})))
+    assert {name for name, count in counts.items() if count == 2} == {"vwap/0", "market/0", "bargains/0"}
 
 
 @pytest.mark.parametrize("adapt", [None, {"budget": 2}])
 def test_plan_does_not_replicate_a_source_with_a_reader(tmp_path, adapt):
-    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), adapt=adapt)))
-    assert (found["market/0"], found["vwap/0"]) == (1, 2)
+    counts = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), adapt=adapt)))
+    assert (counts["market/0"], counts["vwap/0"]) == (1, 2)
 
 
 @pytest.mark.parametrize("name", ["market", "market/0"])
@@ -108,32 +108,32 @@ def test_reader_checkpoints_differ_per_log(changes, place):
 def test_plan_for_fused_operators_replicates_their_pe(tmp_path):
     path = tmp_path / "fused.py"
     path.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
-    found = replicas(layout_of(job(application=str(path), plan=plan(tmp_path, "vwap/0"))))
-    assert found == {"market/0": 1, "all/0": 2, "bargains/0": 2}
+    counts = replicas(layout_of(job(application=str(path), plan=plan(tmp_path, "vwap/0"))))
+    assert counts == {"market/0": 1, "all/0": 2, "bargains/0": 2}
 
 
 def test_replicas_of_the_job_override_the_plan(tmp_path):
-    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0"), replicas={"vwap": 3, "aggregator/0": 2})))
-    assert (found["vwap/0"], found["aggregator/0"]) == (3, 2)
+    counts = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0"), replicas={"vwap": 3, "aggregator/0": 2})))
+    assert (counts["vwap/0"], counts["aggregator/0"]) == (3, 2)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"application": "nowhere.py"}, "application file 'nowhere.py' does not exist"),
         ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
     ],
 )
-def test_unknown_names_are_reported_with_the_known_ones(changes, said):
-    with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
+def test_unknown_names_are_reported_with_the_known_ones(changes, message):
+    with pytest.raises(HoldfastError, match=message.replace("(", r"\(")):
         layout_of(job(**changes))
 
 
 def test_all_unknown_names_are_reported_together():
     named = {"streams": {"markt": "other:x"}, "replicas": {"wvap": 2, "vwap/1": 2}, "contracts": {"wvap": Contract()}}
-    with pytest.raises(HoldfastError) as found:
+    with pytest.raises(HoldfastError) as caught:
         layout_of(job(**named, feed=Feed(trace="trace"), needs={"bargain/0": Need(cores=1), "bargains/0": Need(cores=1)}))
-    assert [line.partition("; ")[0] for line in str(found.value).splitlines()] == [
+    assert [line.partition("; ")[0] for line in str(caught.value).splitlines()] == [
         "job 'j' has 5 errors:",
         "  - takes from another job source 'markt'",
         "  - wants replicas of 'vwap/1'",
@@ -141,7 +141,7 @@ def test_all_unknown_names_are_reported_together():
         "  - has a contract for 'wvap'",
         "  - says the needs of 'bargain/0'",
     ]
-    assert "source 'markt'; its sources are: market\n" in str(found.value)
+    assert "source 'markt'; its sources are: market\n" in str(caught.value)
 
 
 def test_stored_job_without_application_is_reported():
@@ -151,9 +151,9 @@ def test_stored_job_without_application_is_reported():
 
 def test_reader_of_an_uncorrected_pe_must_be_uncorrected():
     lossy = Contract(correction=False)
-    with pytest.raises(HoldfastError) as found:
+    with pytest.raises(HoldfastError) as caught:
         layout_of(job(contracts={"vwap": lossy, "trade_filter": lossy, "market": lossy}))
-    assert str(found.value).splitlines()[1:] == [
+    assert str(caught.value).splitlines()[1:] == [
         "  - 'aggregator' has correction and reads 'trade_filter' of PE 'trade_filter', which has none: it would wait for "
         "corrections that never come; let the contract of 'aggregator' be without correction too, or that of 'trade_filter' "
         "have it",

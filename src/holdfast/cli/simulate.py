@@ -183,8 +183,8 @@ def _show(document: dict[str, Any]) -> None:
         click.echo(f"  {row['pe']:24} " + " ".join(f"{row[name]:{width},.0f}" for name, width in widths.items()))
     if len(document["pes"]) > SHOWN:
         click.echo(f"  and {len(document['pes']) - SHOWN} more")
-    for sink, made in document["output"].items():
-        click.echo(f"  sink {sink:19} {made:12,.0f} tuples, {document['output_rate'][sink]:,.2f} a second")
+    for sink, output in document["output"].items():
+        click.echo(f"  sink {sink:19} {output:12,.0f} tuples, {document['output_rate'][sink]:,.2f} a second")
     for row in document["nodes"][:SHOWN]:
         click.echo(f"  node {row['node']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
     for row in document["recoveries"][:SHOWN]:

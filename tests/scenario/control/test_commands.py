@@ -36,9 +36,9 @@ def completed(cluster: ProcessCluster, command: str, begun: str = "") -> list[st
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """An orchestrator without nodes."""
-    with ProcessCluster(tmp_path_factory.mktemp("commands"), serve_options=("--capacity-wait", "0")) as made:
-        made.start_orchestrator()
-        yield made
+    with ProcessCluster(tmp_path_factory.mktemp("commands"), serve_options=("--capacity-wait", "0")) as running:
+        running.start_orchestrator()
+        yield running
 
 
 def test_failed_job_exits_with_1_and_invalid_document_with_2(cluster, tmp_path):

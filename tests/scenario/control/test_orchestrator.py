@@ -149,9 +149,9 @@ def test_orchestrator_without_database_logs_it_and_can_be_stopped(tmp_path):
         process = subprocess.Popen([*HOLDFAST, *words], stderr=subprocess.PIPE, text=True)
         try:
             assert process.stderr is not None
-            said = process.stderr.readline()
-            assert "is unreachable: connection" in said
-            assert said.endswith("waiting for it\n")
+            line = process.stderr.readline()
+            assert "is unreachable: connection" in line
+            assert line.endswith("waiting for it\n")
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130
             assert "Traceback" not in process.stderr.read()
@@ -163,12 +163,12 @@ def test_orchestrator_without_database_logs_it_and_can_be_stopped(tmp_path):
 
 def test_tokens_are_private_and_tls_works(tmp_path):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    made = subprocess.run(
+    result = subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
          "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
         capture_output=True, check=False,
     )  # fmt: skip
-    if made.returncode:
+    if result.returncode:
         pytest.skip("needs openssl to make a certificate: apt-get install openssl")
     with ProcessCluster(tmp_path, serve_options=("--certificate", str(certificate), "--key", str(key))) as cluster:
         cluster.start_orchestrator()

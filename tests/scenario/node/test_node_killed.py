@@ -22,11 +22,11 @@ NODES = ("n1", "n2", "n3")
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    with ProcessCluster(tmp_path_factory.mktemp("killed"), serve_options=("--lost-after", "20")) as made:
-        made.start_orchestrator()
+    with ProcessCluster(tmp_path_factory.mktemp("killed"), serve_options=("--lost-after", "20")) as running:
+        running.start_orchestrator()
         for name in NODES:
-            made.start_node(name)
-        yield made
+            running.start_node(name)
+        yield running
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def cluster(processes: ProcessCluster) -> Iterator[ProcessCluster]:
 
 
 def job(name: str, pes: int, *, lives_s: float | None = None) -> Job:
-    made = {f"pe{n:02}": LightPe(makes=(f"s{n}",), reads=(f"s{n - 1}",) if n else (), lives_s=lives_s) for n in range(pes)}
-    return Job(job=name, host_kind="light", pes=made, policy=Policy(backoff_s=0.1, give_up_after=50))
+    light_pes = {f"pe{n:02}": LightPe(makes=(f"s{n}",), reads=(f"s{n - 1}",) if n else (), lives_s=lives_s) for n in range(pes)}
+    return Job(job=name, host_kind="light", pes=light_pes, policy=Policy(backoff_s=0.1, give_up_after=50))
 
 
 def incarnations(cluster: ProcessCluster, number: int) -> dict[str, int]:

@@ -36,16 +36,16 @@ class Hosts:
     """Creates handles of the host in a folder, and ends all processes at the end."""
 
     def __init__(self) -> None:
-        self.made: list[HostProcess] = []
-        self.said: list[str] = []
+        self.started: list[HostProcess] = []
+        self.log_lines: list[str] = []
 
     def __call__(self, work: Path, *command: str) -> HostProcess:
-        host = HostProcess(work, command or (*LIGHT, str(work)), log=self.said.append)
-        self.made.append(host)
+        host = HostProcess(work, command or (*LIGHT, str(work)), log=self.log_lines.append)
+        self.started.append(host)
         return host
 
     def end(self) -> None:
-        for host in self.made:
+        for host in self.started:
             if host.work.exists():
                 asyncio.run(host.stop(5))
 
@@ -57,9 +57,9 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hosts() -> Iterator[Hosts]:
-    made = Hosts()
-    yield made
-    made.end()
+    started = Hosts()
+    yield started
+    started.end()
 
 
 def state(host: HostProcess) -> str | None:
@@ -146,7 +146,7 @@ def test_host_that_ignores_sigterm_is_killed_with_its_group(work, hosts):
     wait_until(lambda: (work / "host.log").read_text() == "deaf\n")
     asyncio.run(host.stop(0.3))
     assert not host.alive()
-    assert hosts.said == ["the PE host did not stop within 0.3 s and is killed"]
+    assert hosts.log_lines == ["the PE host did not stop within 0.3 s and is killed"]
 
 
 def test_failure_request_file_fails_a_replica(work, hosts):

@@ -190,8 +190,8 @@ def test_texts_of_the_timeline_are_complete_and_do_not_overlap(visit, script, wi
     assert shown >= 2 and shown + hidden == 9
     assert all(x >= 0 and x + wide <= inside for _, x, _, wide in words)
     for k, (text, x, y, wide) in enumerate(words):
-        for other, left, line, long in words[k + 1 :]:
-            assert abs(y - line) >= 10 or x + wide <= left or left + long <= x, f"'{text}' overlaps '{other}'"
+        for other, start, line, long in words[k + 1 :]:
+            assert abs(y - line) >= 10 or x + wide <= start or start + long <= x, f"'{text}' overlaps '{other}'"
 
 
 def test_reasons_of_a_plan_use_the_full_width_of_a_phone(visit, script):

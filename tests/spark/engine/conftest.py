@@ -54,14 +54,14 @@ class Both:
     def by_epoch(self, graph: Graph, tables: Tables, spans: Sequence[Span], parts: Iterable[Iterable[str]]) -> Tables:
         schemas = analyse(graph, self.spark)
         pes = [Pe(self.spark, graph, part, schemas) for part in parts]
-        made: dict[str, list[pa.Table]] = {name: [] for name in leaving(graph)}
+        outputs: dict[str, list[pa.Table]] = {name: [] for name in leaving(graph)}
         for span in spans:
             streams = {name: rows_of(table, span) for name, table in tables.items()}
             for pe in pes:
                 streams.update(pe.run({name: streams[name] for name in pe.reads}, span))
-            for name, tables_so_far in made.items():
+            for name, tables_so_far in outputs.items():
                 tables_so_far.append(streams[name])
-        return {name: pa.concat_tables([part.cast(parts[0].schema) for part in parts]) for name, parts in made.items()}
+        return {name: pa.concat_tables([part.cast(parts[0].schema) for part in parts]) for name, parts in outputs.items()}
 
 
 def leaving(graph: Graph) -> list[str]:

@@ -39,7 +39,7 @@ def test_schemas_are_inferred_without_running_a_job(spark):
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (lambda rows: None, "must return a DataFrame, got nothing (None)"),
         (lambda rows: 7, "must return a DataFrame, got a int"),
@@ -55,19 +55,19 @@ def test_schemas_are_inferred_without_running_a_job(spark):
         (lambda rows: rows.withColumn("epoch", F.lit("a")), "returns 'epoch' as string; it must stay a bigint"),
     ],
 )
-def test_function_that_returns_no_stream_is_reported(spark, function, said):
-    assert only_error(spark, function).startswith(said)
+def test_function_that_returns_no_stream_is_reported(spark, function, message):
+    assert only_error(spark, function).startswith(message)
 
 
 def test_missing_column_is_reported_without_the_spark_plan(spark):
-    said = only_error(spark, lambda rows: rows.select("seq", "price"))
-    assert said.startswith("raised AnalysisException: [UNRESOLVED_COLUMN")
-    assert "price" in said
-    assert "\n" not in said
+    message = only_error(spark, lambda rows: rows.select("seq", "price"))
+    assert message.startswith("raised AnalysisException: [UNRESOLVED_COLUMN")
+    assert "price" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "message"),
     [
         (lambda rows, state: rows, "takes a state table, so it must return (output, state), got a DataFrame"),
         (lambda rows, state: (rows, state, 1), "takes a state table, so it must return (output, state), got a tuple"),
@@ -83,8 +83,8 @@ def test_missing_column_is_reported_without_the_spark_plan(spark):
         ),
     ],
 )
-def test_function_must_return_its_state_table(spark, result, said):
-    assert only_error(spark, result, keep=state_table("k int, total double", by="k")) == said
+def test_function_must_return_its_state_table(spark, result, message):
+    assert only_error(spark, result, keep=state_table("k int, total double", by="k")) == message
 
 
 def test_state_table_columns_may_be_reordered(spark):
@@ -139,7 +139,7 @@ def test_key_that_no_input_has_is_reported(spark):
 
 
 @pytest.mark.parametrize(
-    ("schema", "key", "said"),
+    ("schema", "key", "message"),
     [
         ("seq long, k nonsense", (), r"its schema, 'seq long, k nonsense', cannot be read by Spark: "),
         ("seq int", (), r"has 'seq' as int; it must be 'seq long'"),
@@ -147,12 +147,12 @@ def test_key_that_no_input_has_is_reported(spark):
         ("seq long", "k", r"has the key 'k', but its columns are: seq"),
     ],
 )
-def test_invalid_source_schema_is_reported(spark, schema, key, said):
+def test_invalid_source_schema_is_reported(spark, schema, key, message):
     app = App("shop")
     app.sink("out", app.source("s", schema, key=key))
     with pytest.raises(ApplicationError, match=r"^application 'application': source 's' \(test_analysis.py:\d+\)") as caught:
         analyse(app.graph(), spark)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_operators_behind_a_broken_one_are_skipped(spark):
@@ -175,7 +175,7 @@ def test_numbers_are_scores(spark, expression):
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("max(name)", "the score 'max(name)' of sink 'out' is a string; it must be a number"),
         (
@@ -187,10 +187,10 @@ def test_numbers_are_scores(spark, expression):
         ("sum(", "the score 'sum(' of sink 'out' cannot be computed as an aggregate of its rows: [PARSE_SYNTAX_ERROR]"),
     ],
 )
-def test_score_must_be_a_number(spark, expression, said):
+def test_score_must_be_a_number(spark, expression, message):
     app = App("shop")
     app.sink("out", app.source("s", "seq long, time timestamp, name string"))
     graph = app.graph()
-    found = check_score(graph, spark, analyse(graph, spark), sink="out", expression=expression)
-    assert len(found) == 1
-    assert found[0].startswith(said)
+    errors = check_score(graph, spark, analyse(graph, spark), sink="out", expression=expression)
+    assert len(errors) == 1
+    assert errors[0].startswith(message)

@@ -52,13 +52,13 @@ def test_each_operator_is_checked_alone_with_advice(tools, judged):
         forgetful=(lambda rows: averages(rows, 1), None),
         ahead=(lambda rows: rows.select("seq", F.lead("x").over(by_key()).alias("x")), last_rows(3, by="k")),
     )
-    found = judged(app)
-    assert set(found) == {"short", "forgetful", "ahead"}
-    assert found["short"].advice == (
+    verdict = judged(app)
+    assert set(verdict) == {"short", "forgetful", "ahead"}
+    assert verdict["short"].advice == (
         "it looks further back than last_rows(2, by=k) keeps: last_rows(5, by=k) would do on this sample"
     )
-    assert found["forgetful"].advice == "it looks back at earlier rows but keeps none: give it a keep rule"
-    assert found["ahead"].advice == (
+    assert verdict["forgetful"].advice == "it looks back at earlier rows but keeps none: give it a keep rule"
+    assert verdict["ahead"].advice == (
         "keeping more rows would not help: it looks ahead, or it depends on the order or partitioning of rows"
     )
 
@@ -96,12 +96,12 @@ def test_state_table_that_counts_twice_is_reported(tools, judged):
 
     rule = state_table("k int, n long", by="k")
     app = app_of(tools, right=(lambda r, s: counts(r, s, False), rule), twice=(lambda r, s: counts(r, s, True), rule))
-    found = judged(app)
-    assert set(found) == {"twice"}
-    assert found["twice"].advice == (
+    verdict = judged(app)
+    assert set(verdict) == {"twice"}
+    assert verdict["twice"].advice == (
         "its state table must contain everything that the output depends on, and each row must be counted once"
     )
-    assert found["twice"].difference.seq == 9
+    assert verdict["twice"].difference.seq == 9
 
 
 def test_window_longer_than_its_keep_rule_is_reported(tools, judged):
@@ -110,10 +110,10 @@ def test_window_longer_than_its_keep_rule_is_reported(tools, judged):
         return spread.groupBy("epoch").agg(F.max("seq").alias("seq"), F.count("*").alias("n"))
 
     app = app_of(tools, good=(lambda rows: counts(rows, 3), last_epochs(2)), short=(lambda rows: counts(rows, 3), last_epochs(1)))
-    found = judged(app)
-    assert set(found) == {"short"}
-    assert found["short"].advice == "it looks further back than last_epochs(1) keeps: last_epochs(2) would do on this sample"
-    assert found["short"].epoch == 2  # which has no rows of its own, and whose window has lost epoch 0
+    verdict = judged(app)
+    assert set(verdict) == {"short"}
+    assert verdict["short"].advice == "it looks further back than last_epochs(1) keeps: last_epochs(2) would do on this sample"
+    assert verdict["short"].epoch == 2  # which has no rows of its own, and whose window has lost epoch 0
 
 
 def latest(rows, values, back):
@@ -146,8 +146,8 @@ def test_input_with_the_short_keep_rule_is_named(judged, keep, advice):
     app.sink("out", join(lambda rows, values: latest(rows, values, 2)))
     whole = table()
     odd = pa.array([seq % 4 < 2 for seq in range(1, 31)])
-    found = judged(app, rows=whole.filter(odd), values=whole.filter(pa.compute.invert(odd)))
-    assert found["join"].advice.startswith(advice)
+    verdict = judged(app, rows=whole.filter(odd), values=whole.filter(pa.compute.invert(odd)))
+    assert verdict["join"].advice.startswith(advice)
 
 
 @pytest.mark.parametrize("shift", [20, -5])
@@ -177,6 +177,6 @@ def test_operator_behind_a_broken_one_gets_correct_rows(judged):
 def test_progress_names_every_operator(both, tools):
     app = app_of(tools, b=(lambda rows: rows, None), a=(lambda rows: rows, None))
     cut, spans = tools.cut({"s": table(4)}, [2])
-    told = []
-    assert broken_operators(both.spark, app.graph(), both.frames(cut), spans, progress=told.append) == []
-    assert told == ["a", "b"]
+    names = []
+    assert broken_operators(both.spark, app.graph(), both.frames(cut), spans, progress=names.append) == []
+    assert names == ["a", "b"]

@@ -43,15 +43,18 @@ WRITE = {
 @pytest.fixture(scope="module")
 def samples(spark, tmp_path_factory):
     """Every example application with the rows of a small generated trace, each made when it is first asked for."""
-    folder, made = tmp_path_factory.mktemp("traces"), {}
+    folder, files = tmp_path_factory.mktemp("traces"), {}
 
     def sample(name):
-        if name not in made:
+        if name not in files:
             app = load_app(EXAMPLES / f"{name}.py")
             path = folder / (name if name == "traffic_incidents" else f"{name}.parquet")
             WRITE[name](path)
-            made[name] = app.graph(), {source: rows.toArrow() for source, rows in open_trace(spark, app.graph(), str(path)).items()}
-        return made[name]
+            files[name] = (
+                app.graph(),
+                {source: rows.toArrow() for source, rows in open_trace(spark, app.graph(), str(path)).items()},
+            )
+        return files[name]
 
     return sample
 

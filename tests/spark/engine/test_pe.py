@@ -86,9 +86,9 @@ def test_failed_epoch_can_run_again(brittle):
     with pytest.raises(OperatorError, match=r"^epoch 1 of PE checked\+sums\+totals failed: .*unlucky"):
         brittle.run({"s": rows(4, 13, after=3, epoch=1)}, Span(1, 1, 3, 5))
     assert brittle.kept == before
-    made = brittle.run({"s": rows(4, 12, after=3, epoch=1)}, Span(1, 1, 3, 5))
-    assert sorted(made["sums"].to_pylist(), key=lambda row: row["seq"]) == [{"seq": 4, "x": 9.0}, {"seq": 5, "x": 19.0}]
-    assert sorted(made["totals"]["x"].to_pylist()) == [10.0, 22.0]
+    output = brittle.run({"s": rows(4, 12, after=3, epoch=1)}, Span(1, 1, 3, 5))
+    assert sorted(output["sums"].to_pylist(), key=lambda row: row["seq"]) == [{"seq": 4, "x": 9.0}, {"seq": 5, "x": 19.0}]
+    assert sorted(output["totals"]["x"].to_pylist()) == [10.0, 22.0]
 
 
 def test_one_job_produces_output_and_kept_rows(spark, brittle, jobs_of_group):
@@ -104,10 +104,10 @@ def test_one_job_produces_output_and_kept_rows(spark, brittle, jobs_of_group):
 def test_epochs_without_rows_lose_nothing(brittle):
     for epoch in range(4):
         brittle.run({"s": rows()}, Span(epoch, epoch, 0, 0))
-    made = brittle.run({"s": rows(1, 2, epoch=4)}, Span(4, 4, 0, 2))
+    output = brittle.run({"s": rows(1, 2, epoch=4)}, Span(4, 4, 0, 2))
     for epoch in range(5, 8):
         brittle.run({"s": rows()}, Span(epoch, epoch, 2, 2))
-    assert sorted(made["sums"]["x"].to_pylist()) == [1.0, 3.0]
+    assert sorted(output["sums"]["x"].to_pylist()) == [1.0, 3.0]
     later = brittle.run({"s": rows(3, after=2, epoch=8)}, Span(8, 8, 2, 3))
     assert later["sums"]["x"].to_pylist() == [6.0]
     assert later["totals"]["x"].to_pylist() == [6.0]
@@ -149,7 +149,7 @@ def inverse(x):
 
 
 @pytest.mark.parametrize(
-    ("made", "line", "said"),
+    ("operator", "line", "message"),
     [
         (
             lambda: F.udf(inverse, "double")("x"),
@@ -159,10 +159,10 @@ def inverse(x):
         (lambda: F.expr("if(x = 0, raise_error('unlucky'), x)"), None, "[USER_RAISED_EXCEPTION] unlucky"),
     ],
 )
-def test_error_in_a_pe_names_its_only_operator(spark, made, line, said):
+def test_error_in_a_pe_names_its_only_operator(spark, operator, line, message):
     app = App("alone")
     source = app.source("s", "seq long, k int, x double")
-    risky = app.operator(inputs=source, name="risky")(lambda rows: rows.select("seq", made().alias("x")))
+    risky = app.operator(inputs=source, name="risky")(lambda rows: rows.select("seq", operator().alias("x")))
     app.sink("out", risky)
     app.sink("fine_out", app.operator(inputs=source, name="fine")(lambda rows: rows))
     graph = app.graph()
@@ -170,7 +170,7 @@ def test_error_in_a_pe_names_its_only_operator(spark, made, line, said):
     with pytest.raises(OperatorError) as caught:
         pe.run({"s": rows(0)}, Span(7, 7, 0, 1))
     place = f"test_pe.py:{line}" if line is not None else str(risky.origin)
-    assert str(caught.value).startswith(f"epoch 7 of PE risky failed in operator 'risky' ({place}): {said}")
+    assert str(caught.value).startswith(f"epoch 7 of PE risky failed in operator 'risky' ({place}): {message}")
 
 
 def test_failed_whole_trace_job_is_reported_in_one_line(spark):
@@ -199,8 +199,8 @@ def test_nested_values_survive_as_kept_rows(spark):
     graph = app.graph()
     pe = Pe(spark, graph, ["packed", "again"], analyse(graph, spark))
     pe.run({"s": rows(1, 2)}, Span(0, 0, 0, 2))
-    made = pe.run({"s": rows(2, 3, after=2, epoch=1)}, Span(1, 1, 2, 4))["again"]
-    assert sorted(made.to_pylist(), key=lambda row: row["seq"]) == [
+    output = pe.run({"s": rows(2, 3, after=2, epoch=1)}, Span(1, 1, 2, 4))["again"]
+    assert sorted(output.to_pylist(), key=lambda row: row["seq"]) == [
         {"seq": 3, "epoch": 1, "p": {"k": 1, "xs": [2.0]}, "ones": [1, 1]},
         {"seq": 4, "epoch": 1, "p": {"k": 1, "xs": [3.0]}, "ones": [1]},
     ]
@@ -225,8 +225,8 @@ def test_large_epochs_run_in_the_parallel_session(spark, monkeypatch):
     monkeypatch.setattr("holdfast.engine.pe.SMALL", 2)
     graph = brittle_app().graph()
     pe = Pe(spark, graph, [operator.name for operator in graph.operators], analyse(graph, spark))
-    made = pe.run({"s": rows(1, 2, 3, 4)}, Span(0, 0, 0, 4))
-    assert sorted(made["sums"]["x"].to_pylist()) == [1.0, 3.0, 6.0, 9.0]
+    output = pe.run({"s": rows(1, 2, 3, 4)}, Span(0, 0, 0, 4))
+    assert sorted(output["sums"]["x"].to_pylist()) == [1.0, 3.0, 6.0, 9.0]
 
 
 @pytest.mark.parametrize("bound", ["SMALL", "SMALL_BYTES"])
@@ -245,8 +245,8 @@ def test_views_of_different_pes_are_separate(spark, monkeypatch, bound):
     schemas = analyse(graph, spark)
     spark.catalog.dropTempView("the_rows")
     for _ in range(2):
-        made = Pe(spark, graph, ["viewed"], schemas).run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))["viewed"]
-        assert sorted(made["x"].to_pylist()) == [1.0, 2.0, 3.0]
+        output = Pe(spark, graph, ["viewed"], schemas).run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))["viewed"]
+        assert sorted(output["x"].to_pylist()) == [1.0, 2.0, 3.0]
     assert not spark.catalog.tableExists("the_rows")
 
 
@@ -263,5 +263,5 @@ def test_window_emits_no_future_epochs(spark):
     graph = app.graph()
     pe = Pe(spark, graph, ["counts"], analyse(graph, spark))
     steps = [(rows(1, 2), Span(0, 0, 0, 2)), (rows(3, after=2, epoch=1), Span(1, 1, 2, 3)), (rows(), Span(2, 3, 3, 3))]
-    made = [pe.run({"s": new}, span)["counts"].to_pylist() for new, span in steps]
-    assert made == [[{"epoch": 0, "seq": 2, "n": 2}], [{"epoch": 1, "seq": 3, "n": 3}], [{"epoch": 2, "seq": 3, "n": 1}]]
+    output = [pe.run({"s": new}, span)["counts"].to_pylist() for new, span in steps]
+    assert output == [[{"epoch": 0, "seq": 2, "n": 2}], [{"epoch": 1, "seq": 3, "n": 3}], [{"epoch": 2, "seq": 3, "n": 1}]]

@@ -32,9 +32,9 @@ def test_whole_and_epoch_replay_agree(spark, market, tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.engine.replay.READ_ROWS", 250)
     app, sources = market
     whole = replay_whole(spark, app, sources, cut=ByTime(1.0), out=tmp_path / "whole")
-    told = []
+    steps = []
     slow = replay_by_epoch(
-        spark, app, sources, cut=ByTime(1.0), epoch_s=1.0, out=tmp_path / "epochs", progress=lambda *now: told.append(now)
+        spark, app, sources, cut=ByTime(1.0), epoch_s=1.0, out=tmp_path / "epochs", progress=lambda *now: steps.append(now)
     )
     assert whole.rows["bargains"] > 0
     assert whole.events == slow.events == 600
@@ -45,7 +45,7 @@ def test_whole_and_epoch_replay_agree(spark, market, tmp_path, monkeypatch):
     assert one.num_rows == whole.rows["bargains"]
     assert first_difference(one, other) is None
     assert slow.epochs > 3
-    assert told == [(done, slow.epochs) for done in range(1, slow.epochs + 1)]
+    assert steps == [(done, slow.epochs) for done in range(1, slow.epochs + 1)]
     assert slow.slowest_epoch_s >= slow.median_epoch_s > 0
     assert whole.tuples_per_second == pytest.approx(600 / whole.seconds)
 

@@ -40,8 +40,8 @@ def pe_of(spark, function, **options) -> tuple[Pe, list[int]]:
 def two_epochs(pe: Pe) -> list[float]:
     """What it makes of the second of two epochs, the larger one."""
     pe.run({"s": rows(1, 2)}, Span(0, 0, 0, 2))
-    made = pe.run({"s": rows(3, 4, 5, after=2, epoch=1)}, Span(1, 1, 2, 5))["f"]
-    return sorted(made["x"].to_pylist())
+    output = pe.run({"s": rows(3, 4, 5, after=2, epoch=1)}, Span(1, 1, 2, 5))["f"]
+    return sorted(output["x"].to_pylist())
 
 
 def test_plan_is_built_once_for_all_epochs(spark):
@@ -86,7 +86,7 @@ def highest(s):
 
 
 @pytest.mark.parametrize(
-    ("function", "made"),
+    ("function", "expected"),
     [
         (first_value, [5.0, 5.0, 5.0]),
         (subquery, [5.0, 5.0, 5.0]),
@@ -96,9 +96,9 @@ def highest(s):
         (highest, [4.0, 5.0]),
     ],
 )
-def test_plan_that_depends_on_rows_is_rebuilt(spark, function, made):
+def test_plan_that_depends_on_rows_is_rebuilt(spark, function, expected):
     pe, calls = pe_of(spark, function)
-    assert two_epochs(pe) == made
+    assert two_epochs(pe) == expected
     assert len(calls) == 2
 
 
@@ -136,17 +136,17 @@ def test_window_within_a_pe_gets_the_rows_of_the_span(spark):
     graph = app.graph()
     pe = Pe(spark, graph, ["sums", "counted"], analyse(graph, spark))
     for epoch, values in enumerate([(1, 2), (3, 4), (5, 6)]):
-        made = pe.run({"s": rows(*values, after=2 * epoch, epoch=epoch)}, Span(epoch, epoch, 2 * epoch, 2 * epoch + 2))["counted"]
-        assert made.to_pylist() == [{"epoch": epoch, "seq": 2 * epoch + 2, "n": 1, "x": float(sum(values))}]
+        output = pe.run({"s": rows(*values, after=2 * epoch, epoch=epoch)}, Span(epoch, epoch, 2 * epoch, 2 * epoch + 2))["counted"]
+        assert output.to_pylist() == [{"epoch": epoch, "seq": 2 * epoch + 2, "n": 1, "x": float(sum(values))}]
 
 
 def test_leaf_of_many_bytes_has_more_partitions(spark, monkeypatch):
     monkeypatch.setattr("holdfast.engine.exchangeable_frame.PART_BYTES", 1000)
     schema = source_schema(App("leaf").source("s", "seq long, k string"))
-    told = [{"seq": n, "k": "x" * 100} for n in range(50)]
-    leaf = Leaf(spark, schema, pa.Table.from_pylist(told, arrow_schema(schema)), parts=2)
+    expected = [{"seq": n, "k": "x" * 100} for n in range(50)]
+    leaf = Leaf(spark, schema, pa.Table.from_pylist(expected, arrow_schema(schema)), parts=2)
     assert leaf.frame.rdd.getNumPartitions() == 6
-    assert sorted(leaf.frame.toArrow().to_pylist(), key=lambda row: row["seq"]) == told
+    assert sorted(leaf.frame.toArrow().to_pylist(), key=lambda row: row["seq"]) == expected
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -155,7 +155,7 @@ def test_leaf_has_its_newest_rows(spark, parts):
     schema = source_schema(app.source("s", "seq long, p struct<k: string, xs: array<double>>, t timestamp"))
     leaf = Leaf(small_session(spark) if parts == 1 else spark, schema, arrow_schema(schema).empty_table(), parts=parts)
     for count in (0, 1, 5, 2, 0):
-        told = [{"seq": n, "p": {"k": str(n), "xs": [n / 2]}, "t": None} for n in range(count)]
-        leaf.fill(pa.Table.from_pylist(told, arrow_schema(schema)))
-        assert sorted(leaf.frame.toArrow().to_pylist(), key=lambda row: row["seq"]) == told
+        expected = [{"seq": n, "p": {"k": str(n), "xs": [n / 2]}, "t": None} for n in range(count)]
+        leaf.fill(pa.Table.from_pylist(expected, arrow_schema(schema)))
+        assert sorted(leaf.frame.toArrow().to_pylist(), key=lambda row: row["seq"]) == expected
         assert leaf.frame.rdd.getNumPartitions() == parts

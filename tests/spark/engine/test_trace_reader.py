@@ -68,19 +68,19 @@ def test_missing_trace_is_reported(spark, tmp_path):
 
 def test_missing_columns_and_wrong_types_are_reported_together(spark, tmp_path):
     table = rows([1], price=pa.array(["cheap"])).drop_columns(["time", "ticker"])
-    said = refused(spark, written(tmp_path, table))
-    assert "has 3 errors:" in said
-    assert "column 'time' (timestamp) is missing; the trace has: seq, price" in said
-    assert "column 'ticker' (string) is missing" in said
-    assert "column 'price' must be double, got string" in said
+    message = refused(spark, written(tmp_path, table))
+    assert "has 3 errors:" in message
+    assert "column 'time' (timestamp) is missing; the trace has: seq, price" in message
+    assert "column 'ticker' (string) is missing" in message
+    assert "column 'price' must be double, got string" in message
 
 
 def test_errors_of_all_sources_are_reported_together(spark, tmp_path):
     written(tmp_path, rows([1]).drop_columns(["price"]), "bids.parquet")
     written(tmp_path, rows([1]).drop_columns(["ticker"]), "asks.parquet")
-    said = refused(spark, tmp_path, "bids", "asks")
-    assert "'price' (double) is missing" in said
-    assert "'ticker' (string) is missing" in said
+    message = refused(spark, tmp_path, "bids", "asks")
+    assert "'price' (double) is missing" in message
+    assert "'ticker' (string) is missing" in message
 
 
 @pytest.mark.parametrize("where", ["file", "folder"])
@@ -93,9 +93,9 @@ def test_empty_trace_is_reported(spark, tmp_path, where):
 
 def test_file_of_garbage_is_reported(spark, tmp_path):
     (tmp_path / "trades.parquet").write_bytes(b"this is no parquet" * 100)
-    said = refused(spark, tmp_path / "trades.parquet")
-    assert "trades.parquet' cannot be read for source 'trades': " in said
-    assert "\n" not in said
+    message = refused(spark, tmp_path / "trades.parquet")
+    assert "trades.parquet' cannot be read for source 'trades': " in message
+    assert "\n" not in message
 
 
 def test_truncated_file_is_reported(spark, tmp_path):
@@ -148,9 +148,9 @@ def test_two_files_for_one_source_are_reported(spark, tmp_path):
 
 
 def test_wrong_suffix_is_reported_without_file_content(spark, tmp_path):
-    said = refused(spark, written(tmp_path, rows([1]), "trades.csv"))
-    assert "column 'seq' (bigint) is missing; the trace has: unprintable names" in said
-    assert "PAR1" not in said
+    message = refused(spark, written(tmp_path, rows([1]), "trades.csv"))
+    assert "column 'seq' (bigint) is missing; the trace has: unprintable names" in message
+    assert "PAR1" not in message
 
 
 def test_missing_folder_is_reported_once(spark, tmp_path):
@@ -160,7 +160,7 @@ def test_missing_folder_is_reported_once(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seqs", "said"),
+    ("seqs", "message"),
     [
         ([1, 2, 5, 4, 6], "seq must ascend, but row 4 has seq 4 after 5"),
         ([1, 2, 2, 3], "seq must ascend, but row 3 has seq 2 after 2"),
@@ -168,8 +168,8 @@ def test_missing_folder_is_reported_once(spark, tmp_path):
         ([1, None, 3], "has no seq in row 2; every row needs one"),
     ],
 )
-def test_descending_seq_is_reported_with_its_row(spark, tmp_path, seqs, said):
-    assert refused(spark, written(tmp_path, rows(seqs))).endswith(said)
+def test_descending_seq_is_reported_with_its_row(spark, tmp_path, seqs, message):
+    assert refused(spark, written(tmp_path, rows(seqs))).endswith(message)
 
 
 def test_seq_is_checked_across_batches(spark, tmp_path, monkeypatch):
@@ -180,17 +180,17 @@ def test_seq_is_checked_across_batches(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("seqs", "said"),
+    ("seqs", "message"),
     [
         ([1, 2, 2], "has 1 row whose seq another row has too; seq must ascend"),
         ([1, None, None], "has 2 rows without a seq; every row needs one"),
     ],
 )
-def test_duplicate_seq_in_a_folder_is_reported(spark, tmp_path, seqs, said):
+def test_duplicate_seq_in_a_folder_is_reported(spark, tmp_path, seqs, message):
     place = tmp_path / "trades.parquet"
     place.mkdir()
     written(place, rows(seqs), "part-0.parquet")
-    assert refused(spark, place).endswith(said)
+    assert refused(spark, place).endswith(message)
 
 
 MAPPING = {
@@ -220,24 +220,25 @@ def test_foreign_csv_is_read_through_a_mapping_that_numbers_its_rows(spark, tmp_
 
 def test_mapping_of_an_unknown_source_column_is_reported(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
-    said = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "volume": "1"}})
+    message = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "volume": "1"}})
     assert (
-        said == "the mapping names column 'volume', which source 'trades' does not have; its columns are: seq, time, ticker, price"
+        message
+        == "the mapping names column 'volume', which source 'trades' does not have; its columns are: seq, time, ticker, price"
     )
 
 
 def test_mapping_of_an_unknown_file_column_is_reported(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
-    said = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "ticker": "name"}})
-    assert "foreign.csv' cannot be read for source 'trades': [UNRESOLVED_COLUMN" in said
+    message = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "ticker": "name"}})
+    assert "foreign.csv' cannot be read for source 'trades': [UNRESOLVED_COLUMN" in message
 
 
 def test_mapping_may_leave_out_columns_of_the_file(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
     partly = {name: sql for name, sql in MAPPING.items() if name not in ("price", "ticker")}
-    said = refused(spark, tmp_path / "foreign.csv", columns={"trades": partly})
-    assert "column 'ticker' (string) is missing" in said
-    assert "'price'" not in said
+    message = refused(spark, tmp_path / "foreign.csv", columns={"trades": partly})
+    assert "column 'ticker' (string) is missing" in message
+    assert "'price'" not in message
 
 
 def test_seq_shared_by_two_sources_is_reported(spark, tmp_path):

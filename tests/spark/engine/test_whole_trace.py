@@ -85,5 +85,5 @@ def test_window_output_outside_the_trace_is_dropped(spark):
 
     app.sink("out", spread)
     rows = spark.createDataFrame([(1, 5), (2, 6)], "seq long, epoch long")
-    made = build_whole_trace(app.graph(), {"s": rows}, epochs=(5, 6))["spread"]
-    assert sorted(map(tuple, made.collect())) == [(1, 5), (1, 6), (2, 5), (2, 6)]
+    output = build_whole_trace(app.graph(), {"s": rows}, epochs=(5, 6))["spread"]
+    assert sorted(map(tuple, output.collect())) == [(1, 5), (1, 6), (2, 5), (2, 6)]

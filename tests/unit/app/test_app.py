@@ -31,9 +31,9 @@ def errors(app: App) -> tuple[str, ...]:
 
 
 def only_error(app: App) -> str:
-    found = errors(app)
-    assert len(found) == 1, found
-    return found[0]
+    messages = errors(app)
+    assert len(messages) == 1, messages
+    return messages[0]
 
 
 def test_definitions_know_their_file_and_line():
@@ -156,9 +156,9 @@ def test_cycle_is_reported_with_its_path():
     app.operator(inputs="a", name="b")(same)
     app.operator(inputs="b", name="c")(same)
     app.sink("out", "c")
-    found = only_error(app)
+    message = only_error(app)
     paths = ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
-    assert found in [f"the streams form a cycle: {path}; an application is acyclic" for path in paths]
+    assert message in [f"the streams form a cycle: {path}; an application is acyclic" for path in paths]
 
 
 def test_operator_that_reads_itself_is_a_cycle():
@@ -284,8 +284,8 @@ def test_pes_that_wait_for_each_other_are_reported():
     b2 = app.operator(inputs=orders, pe="q", name="b2")(same)
     app.sink("one", app.operator(inputs=a1, pe="q", name="b1")(same))
     app.sink("two", app.operator(inputs=b2, pe="p", name="a2")(same))
-    found = only_error(app)
-    assert found in [
+    message = only_error(app)
+    assert message in [
         f"the PEs wait for each other: {path}; fuse them into one or fuse less" for path in ("p -> q -> p", "q -> p -> q")
     ]
 
@@ -356,10 +356,10 @@ def test_parallelism_without_a_key_or_below_one_is_reported():
     orders = app.source("orders", ORDERS, parallelism=0)
     app.sink("a", app.operator(inputs=orders, parallelism=2, name="keyless")(same))
     app.sink("b", app.operator(inputs=orders, parallelism=-1, name="none")(same))
-    found = "\n".join(errors(app))
-    assert "has parallelism 0; it must be at least 1" in found
-    assert "has parallelism 2 but no key to divide its rows by; give it key=..." in found
-    assert "has parallelism -1; it must be at least 1" in found
+    message = "\n".join(errors(app))
+    assert "has parallelism 0; it must be at least 1" in message
+    assert "has parallelism 2 but no key to divide its rows by; give it key=..." in message
+    assert "has parallelism -1; it must be at least 1" in message
 
 
 def test_join_of_one_stream_is_reported():
@@ -375,9 +375,9 @@ def test_all_errors_are_reported_together_with_a_cycle():
     app.operator(inputs="a", name="b", correlated=True)(same)
     app.sink("out", "b")
     app.score("nowhere", "1")
-    found = "\n".join(errors(app))
+    message = "\n".join(errors(app))
     for part in ("no column 'seq'", "takes 1 arguments", "is correlated", "form a cycle", "sink 'nowhere'", "epoch_s"):
-        assert part in found
+        assert part in message
     with pytest.raises(ApplicationError, match=r"^application 'shop' \(test_app.py:\d+\) has 6 errors:"):
         app.graph()
 

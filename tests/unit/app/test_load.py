@@ -88,8 +88,8 @@ def test_missing_module_is_reported(tmp_path):
 
 
 def test_rejected_definition_is_reported_with_its_line(tmp_path):
-    said = refused(written(tmp_path, "from holdfast import last_rows\n\nrule = last_rows(0)\n"))
-    assert said == "line 3: last_rows keeps at least 1 row per key, got 0; leave keep out for a stateless operator"
+    message = refused(written(tmp_path, "from holdfast import last_rows\n\nrule = last_rows(0)\n"))
+    assert message == "line 3: last_rows keeps at least 1 row per key, got 0; leave keep out for a stateless operator"
 
 
 def test_file_that_exits_does_not_end_the_program(tmp_path):

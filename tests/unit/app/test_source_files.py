@@ -31,9 +31,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_own_files_include_imported_modules(shop):
-    found = [str(file.relative_to(shop)) for file in own_files(shop / "app.py")]
-    assert found[0] == "app.py"
-    assert set(found[1:]) == set(FILES) - {"app.py", "not_imported_of_shop.py", "shop_rules/unused.py"}
+    files = [str(file.relative_to(shop)) for file in own_files(shop / "app.py")]
+    assert files[0] == "app.py"
+    assert set(files[1:]) == set(FILES) - {"app.py", "not_imported_of_shop.py", "shop_rules/unused.py"}
 
 
 def test_hash_changes_with_any_own_file(shop):

@@ -37,7 +37,7 @@ def test_writer_gets_the_arguments_that_it_takes(writer, arguments):
 
 
 @pytest.mark.parametrize(
-    ("writer", "found"),
+    ("writer", "signature"),
     [
         (lambda rows: None, "takes rows"),
         (lambda: None, "takes nothing"),
@@ -46,13 +46,13 @@ def test_writer_gets_the_arguments_that_it_takes(writer, arguments):
         (lambda token, rows: None, "takes rows"),
     ],
 )
-def test_writer_with_other_arguments_is_rejected(writer, found):
+def test_writer_with_other_arguments_is_rejected(writer, signature):
     app = App("shop")
     app.sink("out", app.source("orders", "seq long"), writer=writer)
     with pytest.raises(ApplicationError) as raised:
         app.graph()
     wanted = r"it must take (rows, epoch) or (rows, epoch, quality), and may take 'token'"
-    assert f"the writer of sink 'out' (test_writers.py:{app._nodes[1].origin.line}) {found}; {wanted}" in str(raised.value)
+    assert f"the writer of sink 'out' (test_writers.py:{app._nodes[1].origin.line}) {signature}; {wanted}" in str(raised.value)
 
 
 def test_writer_that_is_no_function_is_rejected():

@@ -32,16 +32,16 @@ def test_overlapping_pieces_restore_stdout():
 
 
 def test_pieces_are_created_lazily():
-    made = []
+    created = []
 
     def pieces():
         for number in range(6):
-            made.append(number)
+            created.append(number)
             yield lambda number=number: number
 
     work = run_parallel(pieces(), 2)
     next(work)
-    assert len(made) <= 3
+    assert len(created) <= 3
     assert len(list(work)) == 5
 
 

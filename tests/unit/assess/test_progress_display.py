@@ -19,13 +19,13 @@ def test_progress_lines_show_remaining_time_and_the_end():
 
 def test_remaining_time_counts_down_between_steps():
     now = [0.0]
-    left = TimeLeft(lambda: now[0])
+    remaining = TimeLeft(lambda: now[0])
     bar = Progress()
     shown_lines = Bars(bar, lambda: now[0])
 
     def shown(at_s):
         now[0] = at_s
-        return str(left.render(bar.tasks[0]))
+        return str(remaining.render(bar.tasks[0]))
 
     shown_lines("trials", 10, 40)
     assert shown(1.0) == "-:--:-- left"

@@ -80,11 +80,11 @@ def ask(orchestrator, tmp_path):
 
 
 def test_each_agent_is_a_row(ask):
-    said = ask().output
-    assert "racks/0" in said
-    assert "predicting" in said
-    assert "88%" in said
-    assert "last-outcome 9, stride 4" in said
+    output = ask().output
+    assert "racks/0" in output
+    assert "predicting" in output
+    assert "88%" in output
+    assert "last-outcome 9, stride 4" in output
 
 
 def test_json_output_is_one_document(ask):
@@ -99,22 +99,22 @@ def test_change_is_sent_to_all_or_to_named_agents(ask, orchestrator):
 
 
 def test_examples_of_the_help_are_accepted():
-    said = " ".join(CliRunner().invoke(agents, ["--help"], terminal_width=1000).output.split())
-    assert """'algorithms={"nearest-neighbours": {"k": 8}}'""" in said
+    output = " ".join(CliRunner().invoke(agents, ["--help"], terminal_width=1000).output.split())
+    assert """'algorithms={"nearest-neighbours": {"k": 8}}'""" in output
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--set", "deadline_s"], "--set: wanted NAME=VALUE such as deadline_s=2, got 'deadline_s'"),
         (["--set", "algorithms={'stride': {}}"], "--set algorithms: .* is not JSON .*; write names and texts in double quotes"),
         (["--task", "heat/0"], "job 3 has no prediction agent for task 'heat/0'; its agents watch: racks/0"),
     ],
 )
-def test_invalid_options_are_reported(ask, words, said):
+def test_invalid_options_are_reported(ask, words, message):
     failed = ask(*words)
     assert isinstance(failed.exception, HoldfastError)
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         raise failed.exception
 
 

@@ -31,15 +31,15 @@ def test_tests_of_one_transition_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("tests: []", "there is no test in it; 'holdfast inject --list' lists some"),
         ("tests: [{state: running, transition: cancel, fault: cut-node, node: n9}]", "tests: there is no node 'n9'; nodes are: "),
     ],
 )
-def test_document_with_an_unknown_node_is_refused(tmp_path, text, said):
+def test_document_with_an_unknown_node_is_refused(tmp_path, text, message):
     path = tmp_path / "tests.yaml"
     path.write_text(text)
     done = CliRunner().invoke(inject, [str(path)])
     assert isinstance(done.exception, HoldfastError), done.output
-    assert said in str(done.exception)
+    assert message in str(done.exception)

@@ -57,17 +57,17 @@ def test_unknown_row_of_the_paper_is_reported():
 
 def test_invalid_token_file_is_reported_before_the_node_starts(tmp_path):
     (tmp_path / "empty").touch()
-    said = refused(
+    message = refused(
         node, "--orchestrator", "http://127.0.0.1:1", "--token-file", str(tmp_path / "empty"), "--work", str(tmp_path / "n")
     )
-    assert "empty': wanted a token, which is one line of ASCII, got nothing" in said
+    assert "empty': wanted a token, which is one line of ASCII, got nothing" in message
     assert not (tmp_path / "n").exists()
 
 
 def test_orchestrator_url_must_be_http(tmp_path):
     (tmp_path / "token").write_text("secret")
-    said = refused(node, "--orchestrator", "ftp://127.0.0.1", "--token-file", str(tmp_path / "token"))
-    assert said == "orchestrator 'ftp://127.0.0.1': wanted http://HOST:PORT, https://HOST:PORT or its --work folder"
+    message = refused(node, "--orchestrator", "ftp://127.0.0.1", "--token-file", str(tmp_path / "token"))
+    assert message == "orchestrator 'ftp://127.0.0.1': wanted http://HOST:PORT, https://HOST:PORT or its --work folder"
 
 
 @pytest.mark.parametrize("number", ["nan", "inf"])

@@ -44,9 +44,9 @@ def returning(document):
 
 
 def test_internal_completeness_is_printed(shop, monkeypatch):
-    found = document(shop, output(1), output(2), *COMMITS)
-    assert found["internal_completeness"] == {"share": 0.5, "unknown": 0}
-    monkeypatch.setattr(command, "run_and_report", returning(found))
+    report = document(shop, output(1), output(2), *COMMITS)
+    assert report["internal_completeness"] == {"share": 0.5, "unknown": 0}
+    monkeypatch.setattr(command, "run_and_report", returning(report))
     printed = CliRunner().invoke(command.run, [str(shop)]).output
     assert "processed in time (internal completeness): 0.5000" in printed
     assert "out 10 rows" in printed
@@ -54,9 +54,9 @@ def test_internal_completeness_is_printed(shop, monkeypatch):
 
 def test_unprotected_pe_is_printed(shop, monkeypatch):
     events = [HistoryEvent(float(at), "run", "unprotected", {"task": "large/0", "why": "no column to predict"}) for at in (1, 2)]
-    found = document(shop, output(1), output(2), *events)
-    assert found["unprotected"] == {"large/0": "no column to predict"}
-    monkeypatch.setattr(command, "run_and_report", returning(found))
+    report = document(shop, output(1), output(2), *events)
+    assert report["unprotected"] == {"large/0": "no column to predict"}
+    monkeypatch.setattr(command, "run_and_report", returning(report))
     printed = CliRunner().invoke(command.run, [str(shop)]).output
     assert "not protected: large/0: its prediction agent cannot predict: no column to predict" in printed
 
@@ -71,15 +71,15 @@ def test_rows_of_an_endless_job_are_printed(shop, monkeypatch):
 
 def test_rates_above_the_strategy_are_printed_as_warning(shop, monkeypatch):
     about = {"text": "no configuration of the strategy dominates the measured rates", "exceeded": {"orders": 5.0}}
-    found = document(shop, output(1), HistoryEvent(1.5, "run", "orchestrator", about), output(2), *COMMITS)
-    monkeypatch.setattr(command, "run_and_report", returning(found))
+    report = document(shop, output(1), HistoryEvent(1.5, "run", "orchestrator", about), output(2), *COMMITS)
+    monkeypatch.setattr(command, "run_and_report", returning(report))
     assert f"\n  warning: {about['text']}\n" in CliRunner().invoke(command.run, [str(shop)]).output
 
 
 def test_run_that_never_began_is_printed_without_figures(shop, monkeypatch):
-    found = document(shop, state="failed", timeline=None)
-    assert (found["internal_completeness"], found["verdicts"]) == (None, [])
-    monkeypatch.setattr(command, "run_and_report", returning(found))
+    report = document(shop, state="failed", timeline=None)
+    assert (report["internal_completeness"], report["verdicts"]) == (None, [])
+    monkeypatch.setattr(command, "run_and_report", returning(report))
     result = CliRunner().invoke(command.run, [str(shop)])
     assert result.exit_code == 1
     assert result.output.startswith("failed after 3 s")
@@ -92,8 +92,8 @@ def test_run_that_never_began_is_printed_without_figures(shop, monkeypatch):
 def test_only_kept_output_and_log_are_printed(shop, monkeypatch, tmp_path, options, out, log):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "run_and_report", returning(document(shop, output(1), output(2))))
-    found = json.loads(CliRunner().invoke(command.run, [str(shop), "--json", *options]).stdout)
-    assert (found["out"], found["log"]) == (out, log)
+    report = json.loads(CliRunner().invoke(command.run, [str(shop), "--json", *options]).stdout)
+    assert (report["out"], report["log"]) == (out, log)
     printed = CliRunner().invoke(command.run, [str(shop), *options]).output
     assert [f"output: {out}" in printed, f"log: {log}" in printed] == [out is not None, log is not None]
 
@@ -202,8 +202,8 @@ def test_measured_plan_cannot_be_adapted(shop, tmp_path):
 )
 def test_readers_checkpoint_in_the_work_folder_if_the_log_is_no_folder(shop, tmp_path, given, checkpoints):
     options = command.run.make_context("run", [str(shop), *given]).params
-    found = command.build_job(str(shop), tmp_path, options).feed.checkpoints
-    assert found == (checkpoints and str(tmp_path / checkpoints))
+    folder = command.build_job(str(shop), tmp_path, options).feed.checkpoints
+    assert folder == (checkpoints and str(tmp_path / checkpoints))
 
 
 @pytest.mark.parametrize(("given", "sync"), [([], True), (["--no-sync"], False)])

@@ -56,10 +56,10 @@ def test_full_disk_matters_only_if_the_address_changes(tmp_path, monkeypatch):
         server.write_address(tmp_path, "http://127.0.0.1:8471")
 
 
-@pytest.mark.parametrize("left", [b"", b"\0\0\0\0", b"\xff\xfe"])
-def test_invalid_token_is_reported_and_invalid_address_replaced(tmp_path, left):
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0", b"\xff\xfe"])
+def test_invalid_token_is_reported_and_invalid_address_replaced(tmp_path, content):
     for name in ("user.token", "address"):
-        (tmp_path / name).write_bytes(left)
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(HoldfastError, match=r"user.token' has no token, which is one line of ASCII; remove the file"):
         server.prepare_work(tmp_path)
     server.write_address(tmp_path, "http://127.0.0.1:8470")

@@ -136,12 +136,12 @@ def test_error_is_reported_with_its_place(change, error):
 
 
 def test_cycle_is_shown():
-    found = errors_of(("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"))
-    assert "pes (line 7): form a cycle: bargain -> trade_filter -> bargain; an application graph has none" in found
+    errors = errors_of(("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"))
+    assert "pes (line 7): form a cycle: bargain -> trade_filter -> bargain; an application graph has none" in errors
 
 
 def test_all_errors_are_reported_together():
-    found = errors_of(
+    errors = errors_of(
         ("rate: 400.0", "rate: -4"),
         ("probability: 0.2", "probability: 0.3"),
         ("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"),
@@ -149,10 +149,10 @@ def test_all_errors_are_reported_together():
         ("quote_filter: [node2, node1]", "quote_filter: [node2, node9]"),
         ("cpu_second", "cpu_secnd"),
     )
-    said = "\n".join(found)
-    assert len(found) == 6
+    text = "\n".join(errors)
+    assert len(errors) == 6
     for words in ("got -4", "sum to 1, got 1.1", "cycle", "'bargin'", "'node9'", "cpu_secnd"):
-        assert words in said
+        assert words in text
 
 
 def test_nodes_may_be_left_out():

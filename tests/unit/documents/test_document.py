@@ -166,12 +166,12 @@ LONG = "9" * 5000
 
 
 def test_number_with_too_many_digits_is_reported_with_its_place():
-    for text, json_text, said in (
+    for text, json_text, message in (
         (f"name: ox\nlegs: {LONG}\n", False, r"legs \(line 2\): wanted a number of at most 300 digits, got one of 5000"),
         (f"name: ox\nlegs: 0x{LONG}\n", False, r"legs \(line 2\): wanted a number of at most 300 digits, got one of 5002"),
         (f'{{"name": "ox",\n "legs": {LONG}}}', True, "line 2: wanted a number of at most 300 digits, got one of 5000"),
     ):
-        with pytest.raises(DocumentError, match=said):
+        with pytest.raises(DocumentError, match=message):
             parse_document(text, Animal, json_text=json_text)
 
 
@@ -202,8 +202,8 @@ def test_invalid_choice_is_reported_once():
     for text, place in (("course: stew", "course"), ("course: soup\nsides: [salt, pepper, bread]", "sides[1]")):
         with pytest.raises(DocumentError) as caught:
             parse_document(text, Meal)
-        (told,) = caught.value.errors
-        assert told.startswith(f"{place} (line ")
+        (error,) = caught.value.errors
+        assert error.startswith(f"{place} (line ")
 
 
 def test_wrong_shape_masks_no_errors_of_faults():
@@ -231,5 +231,5 @@ random: {count: -1}
 
 
 def test_number_of_reported_errors_is_limited():
-    found = errors_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
-    assert len(found) == 201 and found[0].startswith("f0 (line 1): is no field") and found[-1] == "and 100 more"
+    errors = errors_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
+    assert len(errors) == 201 and errors[0].startswith("f0 (line 1): is no field") and errors[-1] == "and 100 more"

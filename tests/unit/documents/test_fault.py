@@ -27,7 +27,7 @@ def test_every_kind_survives_a_round_trip_through_json(kind, values):
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Loss(target=(), offset=0, tuples=1), "a loss fault needs a target"),
         (lambda: Loss(target=("a",), offset=-1, tuples=1), "at least 0 source tuples, got -1"),
@@ -44,6 +44,6 @@ def test_every_kind_survives_a_round_trip_through_json(kind, values):
         (lambda: fault_from_document({"kind": "loss", "target": ["a"], "offset": 1, "tuples": 1, "size": 2}), "has no 'size'"),
     ],
 )
-def test_invalid_fault_is_rejected_with_the_reason(make, said):
-    with pytest.raises(HoldfastError, match=said):
+def test_invalid_fault_is_rejected_with_the_reason(make, message):
+    with pytest.raises(HoldfastError, match=message):
         make()

@@ -44,7 +44,7 @@ def test_fill_is_drawn_for_the_disk():
 
 
 @pytest.mark.parametrize(
-    ("random", "said"),
+    ("random", "message"),
     [
         ({"what": ["disk"]}, 'random.what[0]: wanted one of pe, host, node, controller, orchestrator, got "disk"'),
         ({"kinds": ["slow", "cut"], "what": ["pe"]}, "random.kinds[1]: a cut affects node, and 'what' has none of them"),
@@ -55,10 +55,10 @@ def test_fill_is_drawn_for_the_disk():
         ({"for_s": -1}, "random.for_s: wanted a number of at least 0"),
     ],
 )
-def test_impossible_random_faults_are_reported(random, said):
+def test_impossible_random_faults_are_reported(random, message):
     with pytest.raises(DocumentError) as caught:
         drawn(**random)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 PES = [f"pe{number}/0" for number in range(10)]

@@ -94,8 +94,8 @@ def test_exactly_the_errors_of_a_job_are_reported(chosen):
         inner[place[-1]] = value
     with pytest.raises(DocumentError) as caught:
         check_document(data, Job)
-    told = [error.split(": ")[0] for error in caught.value.errors]
-    assert sorted(told) == sorted(format_place(ERRORS[number][0]) for number in chosen)
+    places = [error.split(": ")[0] for error in caught.value.errors]
+    assert sorted(places) == sorted(format_place(ERRORS[number][0]) for number in chosen)
 
 
 def test_unreadable_part_causes_no_further_errors():

@@ -60,7 +60,7 @@ def test_partitioning_preserves_the_total_rate(n1, n2, seed):
         assert [out[f"a/{i}"] for i in range(n1)] == pytest.approx(t.rates[:n1].tolist())
         assert [into[f"b/{i}"] for i in range(n2)] == pytest.approx(t.input_rates[n1:].tolist())
         wanted = {"full": (n2, n2), "one-to-one": (1, 1), "merge": (1, 1), "split": (2, n2)}[partitioning]
-        assert all(wanted[0] <= len(found) <= wanted[1] for found in readers.values())
+        assert all(wanted[0] <= len(streams) <= wanted[1] for streams in readers.values())
 
 
 def test_all_errors_are_reported_with_their_places():

@@ -14,7 +14,7 @@ OPERATOR = APP.graph().operator("large")
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         (
             {"seq": [1, None, None]},
@@ -23,10 +23,10 @@ OPERATOR = APP.graph().operator("large")
         ({"seq": [1, 2], "epoch": [7, None]}, "produces 1 of 2 rows whose epoch is null; every row must have the epoch"),
     ],
 )
-def test_rows_without_seq_are_reported_with_their_operator(columns, said):
+def test_rows_without_seq_are_reported_with_their_operator(columns, message):
     with pytest.raises(OperatorError) as caught:
         require_epochs(OPERATOR, pa.table(columns))
-    assert str(caught.value).startswith(f"operator 'large' ({OPERATOR.origin}) {said}")
+    assert str(caught.value).startswith(f"operator 'large' ({OPERATOR.origin}) {message}")
 
 
 def test_other_columns_may_be_null():

@@ -45,8 +45,8 @@ def test_duplicate_row_is_found():
 
 
 def test_changed_row_is_shown_from_both_sides():
-    found = first_difference(table({"seq": 1, "x": 1}, {"seq": 2, "x": 2}), table({"seq": 1, "x": 1}, {"seq": 2, "x": 3}))
-    assert found == Difference(2, {"seq": 2, "x": 2}, {"seq": 2, "x": 3})
+    difference = first_difference(table({"seq": 1, "x": 1}, {"seq": 2, "x": 2}), table({"seq": 1, "x": 1}, {"seq": 2, "x": 3}))
+    assert difference == Difference(2, {"seq": 2, "x": 2}, {"seq": 2, "x": 3})
 
 
 def test_only_the_missing_row_of_a_seq_is_shown():
@@ -190,8 +190,8 @@ def test_comparison_equals_a_comparison_of_bags(left, right, rng):
 
     shuffled = [noisy(row) for row in right]
     rng.shuffle(shuffled)
-    found = first_difference(pa.Table.from_pylist(left, SCHEMA), pa.Table.from_pylist(shuffled, SCHEMA))
+    difference = first_difference(pa.Table.from_pylist(left, SCHEMA), pa.Table.from_pylist(shuffled, SCHEMA))
     seqs = [seq for seq in range(1, 5) if bag(r for r in left if r["seq"] == seq) != bag(r for r in right if r["seq"] == seq)]
-    assert (found.seq if found else None) == (seqs[0] if seqs else None)
-    if found and found.left:
-        assert left.count(found.left) > right.count(found.left)
+    assert (difference.seq if difference else None) == (seqs[0] if seqs else None)
+    if difference and difference.left:
+        assert left.count(difference.left) > right.count(difference.left)

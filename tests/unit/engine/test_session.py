@@ -13,10 +13,10 @@ from holdfast.engine.session import SparkCheck, _cores, java_version, open_sessi
 from holdfast.errors import MachineError
 
 
-def fake_java(folder: Path, said: str) -> None:
+def fake_java(folder: Path, output: str) -> None:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    java.write_text(f"#!/bin/sh\necho '{output}' >&2\n")
     java.chmod(0o755)
 
 
@@ -27,7 +27,7 @@ def no_java(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.11" 2024-04-16', 17),
         ('java version "1.8.0_292"', 8),
@@ -35,8 +35,8 @@ def no_java(tmp_path, monkeypatch):
         ("something else", None),
     ],
 )
-def test_java_version_is_parsed_from_its_output(tmp_path, monkeypatch, said, version):
-    fake_java(tmp_path, said)
+def test_java_version_is_parsed_from_its_output(tmp_path, monkeypatch, output, version):
+    fake_java(tmp_path, output)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java_version() == version
 
@@ -98,13 +98,13 @@ def test_stopped_context_is_not_alive():
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"), ("exit(52)", "ended with exit code 52")],
 )
-def test_dead_jvm_is_reported_with_its_exit_status(code, said):
+def test_dead_jvm_is_reported_with_its_exit_status(code, message):
     with subprocess.Popen([sys.executable, "-c", code]) as process, pytest.raises(MachineError) as caught:
         spark_check(broken, process).check()
-    assert str(caught.value) == f"Spark's JVM {said}"
+    assert str(caught.value) == f"Spark's JVM {message}"
 
 
 def test_broken_jvm_connection_is_reported(monkeypatch):

@@ -117,7 +117,7 @@ def test_without_sync_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.Monk
 def test_record_is_durable_before_it_is_announced_and_its_rows_before_it(disk: Disk) -> None:
     store = open_store(disk)
     log = EpochLog(store)
-    found: list[tuple[str, int]] = []
+    announced_records: list[tuple[str, int]] = []
     announced: list[tuple[str, int]] = []
 
     def check_rows() -> None:
@@ -127,7 +127,7 @@ def test_record_is_durable_before_it_is_announced_and_its_rows_before_it(disk: D
                 if (disk.root / name).exists() and disk.keeps(name):
                     record = log.first(stream, 0, epoch=epoch)
                     assert record is not None and all(disk.keeps(file) for file in record.files)
-                    found.append((stream, epoch))
+                    announced_records.append((stream, epoch))
 
     def announce(kind: str, about: dict[str, object]) -> None:
         assert disk.keeps(f"records/{about['stream']}/0/{about['epoch']:020d}.first")
@@ -139,7 +139,7 @@ def test_record_is_durable_before_it_is_announced_and_its_rows_before_it(disk: D
         for stream in ("a", "b"):
             writer.publish(stream, epoch, rows=pa.table({"seq": [1, 2]}), quality=Quality.EXACT)
     assert announced == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
-    assert set(announced) == set(found)
+    assert set(announced) == set(announced_records)
 
 
 class SlowSync(FileCalls):

@@ -110,7 +110,7 @@ class Bench:
         """Run the controller during a scenario, which is an async function of this bench."""
 
         async def run() -> None:
-            self.controller = self.made(host)
+            self.controller = self.new_controller(host)
             stop = asyncio.Event()
             self.running = asyncio.create_task(self.controller.run(stop))
             try:
@@ -123,7 +123,7 @@ class Bench:
         asyncio.run(run())
         self.controller.reports.close()
 
-    def made(self, host: object = None) -> NodeController:
+    def new_controller(self, host: object = None) -> NodeController:
         return NodeController(
             NodeOffer("n1", cores=2, memory_bytes=2**30, host_kind="light"),
             NodeLink("n1", lambda: OrchestratorAddress("http://orchestrator", self.token), self.orchestrator),

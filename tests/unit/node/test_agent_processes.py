@@ -35,19 +35,19 @@ def play(tmp_path):
     """Run a scenario, which is an async function of a factory of agents, and end all processes after it."""
 
     def run(scenario):
-        made = []
+        controllers = []
 
         def make(*, loads_s=0.0, monotonic=time.monotonic, **more):
             command = (sys.executable, "-c", f"import time; time.sleep({loads_s})\n{AGENT}")
-            made.append(AgentProcesses(tmp_path, command, node="n1", log=lambda text: None, monotonic=monotonic, **more))
-            return made[-1]
+            controllers.append(AgentProcesses(tmp_path, command, node="n1", log=lambda text: None, monotonic=monotonic, **more))
+            return controllers[-1]
 
         async def scene():
             try:
                 async with asyncio.timeout(120):
                     await scenario(make)
             finally:
-                for agents in reversed(made):  # the first one last: the processes are its children
+                for agents in reversed(controllers):  # the first one last: the processes are its children
                     await agents.stop()
 
         asyncio.run(scene())
@@ -57,15 +57,15 @@ def play(tmp_path):
 
 
 def pids(work):
-    found = {folder.name: living_host(folder) for folder in (work / "agents").glob("*")}
-    return {name: pid for name, pid in found.items() if pid is not None}
+    value = {folder.name: living_host(folder) for folder in (work / "agents").glob("*")}
+    return {name: pid for name, pid in value.items() if pid is not None}
 
 
 async def until(agents, condition):
     while True:
         agents.check()
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         await asyncio.sleep(0.02)
 
 

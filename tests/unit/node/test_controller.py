@@ -380,24 +380,24 @@ class Gone(Unable):
 
     def __init__(self, *, ready):
         super().__init__(lambda assigned: None)
-        self.said = HostStatus(pid=1, started_s=0.0, beat_s=1.0, ready=ready, error="Spark's JVM was killed by SIGKILL")
+        self.last_status = HostStatus(pid=1, started_s=0.0, beat_s=1.0, ready=ready, error="Spark's JVM was killed by SIGKILL")
         self.looks = 0
 
     def status(self):
         self.looks += 1
-        return self.said
+        return self.last_status
 
 
-@pytest.mark.parametrize(("ready", "told"), [(False, ["failed"]), (True, [])])
-def test_waiting_replicas_fail_only_if_the_host_could_not_start(bench, ready, told):
+@pytest.mark.parametrize(("ready", "states"), [(False, ["failed"]), (True, [])])
+def test_waiting_replicas_fail_only_if_the_host_could_not_start(bench, ready, states):
     host = Gone(ready=ready)
 
     async def scenario(bench):
         bench.orchestrator.assign(A)
         await bench.until(lambda: any(beat.unhosted == 1 for beat in bench.orchestrator.beats))
         looks = host.looks
-        await bench.until(lambda: host.looks > looks + 10 and len(bench.reported()) >= len(told))
-        assert [state for _, _, state in bench.reported()] == told
+        await bench.until(lambda: host.looks > looks + 10 and len(bench.reported()) >= len(states))
+        assert [state for _, _, state in bench.reported()] == states
 
     bench.play(scenario, host=host)
 

@@ -12,7 +12,7 @@ A = AssignedReplica(job=1, pe="vwap", task=0, replica=1)
 
 
 def test_metrics_show_replicas_and_host(bench):
-    found = {}
+    samples = {}
 
     async def scenario(bench):
         bench.orchestrator.assign(A)
@@ -22,18 +22,18 @@ def test_metrics_show_replicas_and_host(bench):
             text = (await http.get(address)).text
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
-                found[(sample.name, tuple(sorted(sample.labels.items())))] = sample.value
+                samples[(sample.name, tuple(sorted(sample.labels.items())))] = sample.value
 
     bench.play(scenario)
     replica = (("job", "1"), ("pe", "vwap"), ("replica", "1"), ("task", "0"))
-    assert found[("holdfast_host_alive", ())] == 1
-    assert found[("holdfast_host_ready", ())] == 1
-    assert found[("holdfast_reports_waiting", ())] == 0
-    assert found[("holdfast_assignment_generation", ())] == 1
-    assert found[("holdfast_replica_live_epoch", replica)] == 0
-    assert found[("holdfast_replica_state", (*replica[:3], ("state", "running"), replica[3]))] == 1
-    assert found[("holdfast_replica_state", (*replica[:3], ("state", "failed"), replica[3]))] == 0
-    assert not any(name == "holdfast_replica_rows_per_second" for name, _ in found)
+    assert samples[("holdfast_host_alive", ())] == 1
+    assert samples[("holdfast_host_ready", ())] == 1
+    assert samples[("holdfast_reports_waiting", ())] == 0
+    assert samples[("holdfast_assignment_generation", ())] == 1
+    assert samples[("holdfast_replica_live_epoch", replica)] == 0
+    assert samples[("holdfast_replica_state", (*replica[:3], ("state", "running"), replica[3]))] == 1
+    assert samples[("holdfast_replica_state", (*replica[:3], ("state", "failed"), replica[3]))] == 0
+    assert not any(name == "holdfast_replica_rows_per_second" for name, _ in samples)
 
 
 def test_occupied_metrics_port_is_reported(bench):

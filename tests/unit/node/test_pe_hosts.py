@@ -38,9 +38,9 @@ def test_host_has_begun_unless_a_newer_status_is_not_ready(tmp_path, status, beg
     assert not host.has_begun(), "a dead one runs nothing"
 
 
-@pytest.mark.parametrize("left", [b"", b"\0\0\0\0\0\0\0\0", b"\xb2 1\n"])
-def test_corrupt_pid_file_does_not_prevent_a_start(tmp_path, left):
-    (tmp_path / PID).write_bytes(left)
+@pytest.mark.parametrize("content", [b"", b"\0\0\0\0\0\0\0\0", b"\xb2 1\n"])
+def test_corrupt_pid_file_does_not_prevent_a_start(tmp_path, content):
+    (tmp_path / PID).write_bytes(content)
     host = HostProcess(tmp_path, ("sleep", "600"), log=lambda text: None)
     host.start(Assignment())
     try:

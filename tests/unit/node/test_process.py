@@ -30,21 +30,21 @@ serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), Path(sys
 
 def test_failed_controller_logs_its_host_and_the_next_adopts_it(tmp_path, monkeypatch):
     done = subprocess.run([sys.executable, "-c", BROKEN, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
-    left = living_host(tmp_path)
-    found = []
+    pid = living_host(tmp_path)
+    pids = []
 
     async def look(controller: NodeController) -> None:
-        found.append(living_host(tmp_path) if controller.host.alive() else None)  # the host ends with its node
+        pids.append(living_host(tmp_path) if controller.host.alive() else None)  # the host ends with its node
 
     monkeypatch.setattr(NodeController, "_keep_registered", look)
     serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), tmp_path, orchestrator=str(tmp_path))
-    assert left is not None and found == [left], done.stderr
+    assert pid is not None and pids == [pid], done.stderr
     assert living_host(tmp_path) is None
     assert done.returncode == 1
     assert (
         "the controller of node n1 ends by an internal error (KeyError: 'odd'), shown below; "
-        f"its PE host (process {left}) keeps running: start the node again with --work {tmp_path} to control it again, "
-        f"or end it with 'kill {left}'"
+        f"its PE host (process {pid}) keeps running: start the node again with --work {tmp_path} to control it again, "
+        f"or end it with 'kill {pid}'"
     ) in done.stderr
 
 

@@ -86,15 +86,15 @@ def test_replica_ends_at_most_once_per_incarnation(steps):
     for state, dies in steps:
         shown = {r.key for r in runnable_assignment(asked(A), known).replicas}
         status = says((A, state)) if A.key in shown else says()
-        found = [*changes_in_status(known, asked(A), status)]
-        for change in found:
+        changes = [*changes_in_status(known, asked(A), status)]
+        for change in changes:
             known[change.key] = KnownReplica(change.incarnation, change.state)
         if dies:
             more = [*fail_replicas_of_dead_host(known, asked(A), cause="killed")]
             for change in more:
                 known[change.key] = KnownReplica(change.incarnation, change.state)
-            found += more
-        reported += [change.state for change in found]
+            changes += more
+        reported += [change.state for change in changes]
     ends = [state for state in reported if state in ("finished", "failed", "lost")]
     assert len(ends) <= 1
     assert not ends or reported[-1] == ends[0]

@@ -128,10 +128,10 @@ def test_corrupt_database_is_reported(tmp_path):
 def test_reports_are_never_lost_duplicated_or_reordered(tmp_path_factory, steps):
     path = tmp_path_factory.mktemp("reports") / "reports.db"
     reports = Reports(path, clock=lambda: 1.0, synced=False)
-    made, taken = [], []
+    recorded, taken = [], []
     for pe, state, deliver in steps:
         reports.record([ReplicaChange(pe, 1, state)])
-        made.append((pe, state))
+        recorded.append((pe, state))
         if deliver:
             batch = reports.waiting(2)
             taken += [(r.key, r.state) for r in batch]
@@ -140,7 +140,7 @@ def test_reports_are_never_lost_duplicated_or_reordered(tmp_path_factory, steps)
             reports = Reports(path, clock=lambda: 1.0, synced=False)
     taken += [(r.key, r.state) for r in reports.waiting(10**6)]
     reports.close()
-    assert taken == made
+    assert taken == recorded
 
 
 WRITER = """
@@ -163,24 +163,24 @@ def test_killed_writer_leaves_complete_batches(tmp_path):
         before = Reports(path, clock=time.time).waiting(10**6) if path.exists() else ()
         process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
-        said = [int(process.stdout.readline()) for _ in range(5)][-1]
+        printed_count = [int(process.stdout.readline()) for _ in range(5)][-1]
         process.kill()
         process.stdout.close()
         process.wait()
         reports = Reports(path, clock=time.time)
         new = reports.waiting(10**6)[len(before) :]
         assert [r.incarnation for r in new[::2]] == [r.incarnation for r in new[1::2]] == list(range(1, len(new) // 2 + 1))
-        assert len(new) // 2 >= said
+        assert len(new) // 2 >= printed_count
         assert [r.number for r in new] == list(range(new[0].number, new[0].number + len(new)))
         reports.close()
 
 
 def test_older_file_format_is_kept_and_gets_an_owner(tmp_path):
     path = tmp_path / "reports.db"
-    made = Reports(path, clock=lambda: 1.0)
-    made.record([ReplicaChange("1:a/0.0", 1, "running")])
-    owner = made.owner
-    made.close()
+    reports = Reports(path, clock=lambda: 1.0)
+    reports.record([ReplicaChange("1:a/0.0", 1, "running")])
+    owner = reports.owner
+    reports.close()
     again = Reports(path, clock=lambda: 1.0)
     assert again.owner == owner
     again.close()

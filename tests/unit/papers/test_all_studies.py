@@ -24,8 +24,8 @@ def invoke(*words: object):
 
 
 def test_findings_of_a_failed_command_are_reported(tmp_path, monkeypatch):
-    told = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
-    answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
+    document = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
+    answers = iter([(2, json.dumps(document)), (2, ""), (0, "no document")])
     monkeypatch.setattr(all_studies, "call_study", lambda words, **_: next(answers))
     result = invoke("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
     assert "laar-pipeline    0 of 1 findings hold" in result.stdout
@@ -226,11 +226,11 @@ def test_interrupt_lets_the_running_command_end(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     os.killpg(call.pid, signal.SIGINT)
-    _, said = call.communicate(timeout=120)
+    _, errors = call.communicate(timeout=120)
     assert call.returncode == 130
-    assert said.count("holdfast: interrupted") == 2  # the command's word and its own
-    assert "Warning" not in said
-    assert "Traceback" not in said
+    assert errors.count("holdfast: interrupted") == 2  # the command's word and its own
+    assert "Warning" not in errors
+    assert "Traceback" not in errors
 
 
 def test_report_keeps_earlier_results(tmp_path):

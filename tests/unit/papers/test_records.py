@@ -33,9 +33,9 @@ def test_missing_and_truncated_records_are_computed(tmp_path):
         file.write('{"key": "2", "tw')
     seen = []
     again = Records(tmp_path, {"seed": 1})
-    found = again.fill(lambda n: (seen.append(n), doubled(n))[1], tasks)
+    results = again.fill(lambda n: (seen.append(n), doubled(n))[1], tasks)
     assert seen == [2, 3]
-    assert [record["twice"] for record in found] == [0, 2, 4, 6]
+    assert [record["twice"] for record in results] == [0, 2, 4, 6]
     lines = (tmp_path / "records.jsonl").read_text().splitlines()
     assert [json.loads(line)["key"] for line in lines] == ["0", "1", "2", "3"]
 

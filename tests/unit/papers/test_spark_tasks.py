@@ -48,16 +48,16 @@ def test_results_arrive_as_they_end(spark):
             assert released.wait(10)
         return task
 
-    made = on_spark(spark, slow_first, range(4))
-    assert sorted(next(made) for _ in range(3)) == [1, 2, 3]
+    results = on_spark(spark, slow_first, range(4))
+    assert sorted(next(results) for _ in range(3)) == [1, 2, 3]
     released.set()
-    assert list(made) == [0]
+    assert list(results) == [0]
 
 
 def test_closing_the_generator_cancels_the_jobs(spark):
-    made = on_spark(spark, lambda task: task if task == 0 else spark.sparkContext.cancelled.wait(10), range(300))
-    assert next(made) == 0
-    made.close()
+    results = on_spark(spark, lambda task: task if task == 0 else spark.sparkContext.cancelled.wait(10), range(300))
+    assert next(results) == 0
+    results.close()
     assert spark.sparkContext.cancelled.is_set()
 
 

@@ -32,9 +32,9 @@ def test_all_errors_of_a_contract_are_reported_at_once():
         ),
     )
     job = Job(job="j", application="app.py", log="x", contract=contract)
-    with pytest.raises(CompoundError) as found:
+    with pytest.raises(CompoundError) as caught:
         check_protection(job, [TASK], epoch_s=1.0)
-    text = str(found.value)
+    text = str(caught.value)
     for part in (
         "PE 'racks': the deadline of 0.5 s is below the epoch length of 1 s",
         "PE 'racks': most_epochs must be a whole number of at least 1, got 0",
@@ -49,9 +49,9 @@ def test_all_errors_of_a_contract_are_reported_at_once():
 def test_error_of_several_pes_is_reported_once():
     contract = Contract(protection="prediction", deadline_s=0.5)
     job = Job(job="j", application="app.py", log="x", contract=contract)
-    with pytest.raises(CompoundError) as found:
+    with pytest.raises(CompoundError) as caught:
         check_protection(job, [TASK, Task(pe="heat", reads=(Reading(stream="racks"),), makes=("heat",))], epoch_s=1.0)
-    (error,) = found.value.errors
+    (error,) = caught.value.errors
     assert error.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
 
 
@@ -59,9 +59,9 @@ def test_deadline_is_not_checked_if_another_job_sets_the_epoch_length():
     contract = Contract(protection="prediction", deadline_s=2.0, predicting=Predicting(depth=1))
     job = Job(job="j", application="app.py", log="x", contract=contract)
     fed = TASK.model_copy(update={"reads": (Reading(stream="src", job="feed"),)})
-    with pytest.raises(CompoundError) as found:
+    with pytest.raises(CompoundError) as caught:
         check_protection(job, [fed], epoch_s=5.0)
-    assert list(found.value.errors) == ["PE 'racks': depth must be a whole number of at least 2, got 1"]
+    assert list(caught.value.errors) == ["PE 'racks': depth must be a whole number of at least 2, got 1"]
 
 
 @pytest.mark.parametrize("protection", ["upstream", "prediction"])
@@ -71,9 +71,9 @@ def test_protected_source_or_sink_is_refused(protection):
     contract = Contract(protection=protection, deadline_s=2.0)
     check_protection(Job(job="j", application="app.py", log="x", contract=contract), tasks, epoch_s=1.0)
     job = Job(job="j", application="app.py", log="x", contracts={"src": contract, "out": contract, "racks": contract})
-    with pytest.raises(CompoundError) as found:
+    with pytest.raises(CompoundError) as caught:
         check_protection(job, tasks, epoch_s=1.0)
-    assert list(found.value.errors) == [
+    assert list(caught.value.errors) == [
         f"'out' is a sink, and its contract says protection: {protection}; only operators can be protected",
         f"'src' is a source, and its contract says protection: {protection}; only operators can be protected",
     ]

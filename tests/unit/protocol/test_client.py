@@ -15,10 +15,10 @@ JOB = Job(job="a", host_kind="light", pes={"x": LightPe()})
 
 
 def client(answer) -> Client:
-    made = Client("http://orchestrator", "secret")
-    made._http.close()
-    made._http = httpx.Client(transport=httpx.MockTransport(answer), headers={"authorization": "Bearer secret"})
-    return made
+    opened = Client("http://orchestrator", "secret")
+    opened._http.close()
+    opened._http = httpx.Client(transport=httpx.MockTransport(answer), headers={"authorization": "Bearer secret"})
+    return opened
 
 
 def test_job_is_sent_as_its_document():
@@ -27,28 +27,28 @@ def test_job_is_sent_as_its_document():
         assert json.loads(request.content) == {"job": "a", "host_kind": "light", "pes": {"x": {}}}
         return httpx.Response(201, json={"id": 7})
 
-    with client(answer) as made:
-        assert made.submit(JOB) == 7
+    with client(answer) as orchestrator:
+        assert orchestrator.submit(JOB) == 7
 
 
 def test_refusal_has_the_orchestrators_text_and_a_token_hint():
-    with client(lambda request: httpx.Response(404, json={"error": "job 9 does not exist"})) as made:
+    with client(lambda request: httpx.Response(404, json={"error": "job 9 does not exist"})) as orchestrator:
         with pytest.raises(ClientError, match=r"^job 9 does not exist$") as caught:
-            made.job(9)
+            orchestrator.job(9)
         assert caught.value.status == 404
     with (
-        client(lambda request: httpx.Response(401, json={"error": "wrong token"})) as made,
+        client(lambda request: httpx.Response(401, json={"error": "wrong token"})) as orchestrator,
         pytest.raises(ClientError, match=r"wrong token; the user token is in user.token of the orchestrator's --work folder"),
     ):
-        made.nodes()
+        orchestrator.nodes()
 
 
 def test_unreachable_orchestrator_error_says_what_to_do():
     with (
-        Client("http://127.0.0.1:1", "secret") as made,
+        Client("http://127.0.0.1:1", "secret") as orchestrator,
         pytest.raises(OrchestratorUnreachable, match=r"start one with 'holdfast serve'"),
     ):
-        made.health()
+        orchestrator.health()
 
 
 def test_all_jobs_are_listed_page_by_page():
@@ -57,8 +57,8 @@ def test_all_jobs_are_listed_page_by_page():
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"jobs": [{"id": n} for n in pages[request.url.params.get("after")]]})
 
-    with client(answer) as made:
-        assert [job["id"] for job in made.all_jobs()] == [5, 4, 3]
+    with client(answer) as orchestrator:
+        assert [job["id"] for job in orchestrator.all_jobs()] == [5, 4, 3]
 
 
 def waiting(states: list[str]) -> Client:
@@ -74,15 +74,18 @@ def waiting(states: list[str]) -> Client:
 
 
 def test_waiting_survives_an_unreachable_orchestrator():
-    with waiting(["mapping", "away", "away", "running"]) as made:
-        assert made.wait_for(1, ["running"], limit_s=10)["state"] == "running"
+    with waiting(["mapping", "away", "away", "running"]) as orchestrator:
+        assert orchestrator.wait_for(1, ["running"], limit_s=10)["state"] == "running"
 
 
 def test_waiting_ends_with_the_job_or_the_time_limit():
-    with waiting(["mapping", "failed"]) as made, pytest.raises(WaitFailed, match=r"job 1 is failed, not running: no room"):
-        made.wait_for(1, ["running"], limit_s=10)
-    with waiting(["mapping"]) as made, pytest.raises(WaitFailed, match=r"job 1 is mapping after 0 s, not running or completed"):
-        made.wait_for(1, ["running", "completed"], limit_s=0)
+    with waiting(["mapping", "failed"]) as orchestrator, pytest.raises(WaitFailed, match=r"job 1 is failed, not running: no room"):
+        orchestrator.wait_for(1, ["running"], limit_s=10)
+    with (
+        waiting(["mapping"]) as orchestrator,
+        pytest.raises(WaitFailed, match=r"job 1 is mapping after 0 s, not running or completed"),
+    ):
+        orchestrator.wait_for(1, ["running", "completed"], limit_s=0)
 
 
 def test_client_is_found_by_folder_or_environment(tmp_path, monkeypatch):
@@ -90,14 +93,14 @@ def test_client_is_found_by_folder_or_environment(tmp_path, monkeypatch):
         find_client(str(tmp_path))
     (tmp_path / "address").write_text("http://127.0.0.1:5\n")
     (tmp_path / "user.token").write_text("secret\n")
-    with find_client(str(tmp_path)) as made:
-        assert made.url == "http://127.0.0.1:5"
+    with find_client(str(tmp_path)) as orchestrator:
+        assert orchestrator.url == "http://127.0.0.1:5"
     monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:6/")
     with pytest.raises(HoldfastError, match=r"needs a token: give --token-file with its user.token, or set HOLDFAST_TOKEN"):
         find_client(None)
     monkeypatch.setenv("HOLDFAST_TOKEN", "secret")
-    with find_client(None) as made:
-        assert made.url == "http://127.0.0.1:6"
+    with find_client(None) as orchestrator:
+        assert orchestrator.url == "http://127.0.0.1:6"
 
 
 def test_late_and_foreign_answers_have_their_own_errors():
@@ -105,16 +108,16 @@ def test_late_and_foreign_answers_have_their_own_errors():
         raise httpx.ReadTimeout("timed out")
 
     with (
-        client(late) as made,
+        client(late) as orchestrator,
         pytest.raises(OrchestratorUnreachable, match=r"was reached and did not answer within 30 s; it may still"),
     ):
-        made.submit(JOB)
+        orchestrator.submit(JOB)
     for text in ("<html>hello</html>", "[]"):
         with (
-            client(lambda request, text=text: httpx.Response(200, text=text)) as made,
+            client(lambda request, text=text: httpx.Response(200, text=text)) as orchestrator,
             pytest.raises(HoldfastError, match=r"the server at http://orchestrator is not an orchestrator: wanted a JSON object"),
         ):
-            made.nodes()
+            orchestrator.nodes()
 
 
 def test_drain_and_follow_wait_for_a_killed_orchestrator(monkeypatch):
@@ -128,26 +131,26 @@ def test_drain_and_follow_wait_for_a_killed_orchestrator(monkeypatch):
         node = {"name": "n1", "state": "drained" if len(calls) > 4 else "draining", "replicas": 1}
         return httpx.Response(200, json={"nodes": [node], "events": [], "last": 1, "newest": 1, "ended": len(calls) > 12})
 
-    with client(answer) as made:
-        assert made.wait_for_drained("n1", limit_s=60)["state"] == "drained"
+    with client(answer) as orchestrator:
+        assert orchestrator.wait_for_drained("n1", limit_s=60)["state"] == "drained"
         calls.clear()
-        follow(made, after=1, on_event=print, has_ended=lambda: bool(made.job(1)["ended"]))
+        follow(orchestrator, after=1, on_event=print, has_ended=lambda: bool(orchestrator.job(1)["ended"]))
     assert len(calls) > 12
 
 
 def test_follow_shows_the_final_events():
     """The job has already ended at the first call, and its events come in two answers."""
-    told = [{"number": 1, "text": "running -> canceling"}, {"number": 2, "text": "canceling -> failed: out of memory"}]
+    events_sent = [{"number": 1, "text": "running -> canceling"}, {"number": 2, "text": "canceling -> failed: out of memory"}]
 
     def answer(request: httpx.Request) -> httpx.Response:
         after = int(request.url.params["after"])
-        events = [event for event in told if event["number"] > after][:1]
+        events = [event for event in events_sent if event["number"] > after][:1]
         return httpx.Response(200, json={"events": events, "last": after + len(events), "newest": 2})
 
     seen: list[object] = []
-    with client(answer) as made:
-        follow(made, after=0, on_event=seen.append, has_ended=lambda: True)
-    assert seen == told
+    with client(answer) as orchestrator:
+        follow(orchestrator, after=0, on_event=seen.append, has_ended=lambda: True)
+    assert seen == events_sent
 
 
 def test_drain_error_names_only_replicas_that_still_stay():
@@ -164,18 +167,18 @@ def test_drain_error_names_only_replicas_that_still_stay():
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/events":
             return httpx.Response(200, json={"events": events, "last": 4, "newest": 4})
-        left = {"name": "n1", "state": "draining", "replicas": 1}
-        return httpx.Response(200, json={"nodes": [left]})
+        draining = {"name": "n1", "state": "draining", "replicas": 1}
+        return httpx.Response(200, json={"nodes": [draining]})
 
-    with client(answer) as made, pytest.raises(WaitFailed) as caught:
-        made.wait_for_drained("n1", limit_s=0)
+    with client(answer) as orchestrator, pytest.raises(WaitFailed) as caught:
+        orchestrator.wait_for_drained("n1", limit_s=0)
     assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0 s; 2:x/0.0 cannot leave n1"
 
 
 def test_lost_node_without_replicas_counts_as_drained():
     lost = {"name": "n1", "state": "lost", "replicas": 0}
-    with client(lambda request: httpx.Response(200, json={"nodes": [lost], "events": [], "last": 1, "newest": 1})) as made:
-        assert made.wait_for_drained("n1", limit_s=0) == lost
+    with client(lambda request: httpx.Response(200, json={"nodes": [lost], "events": [], "last": 1, "newest": 1})) as orchestrator:
+        assert orchestrator.wait_for_drained("n1", limit_s=0) == lost
 
 
 @pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
@@ -190,12 +193,12 @@ def test_invalid_token_file_is_reported_and_not_sent(tmp_path, content, got):
 def test_invalid_address_file_is_an_error_that_nodes_wait_out(tmp_path, content):
     (tmp_path / "address").write_bytes(content)
     (tmp_path / "user.token").write_text("secret")
-    for kind, found in (
+    for kind, message in (
         (HoldfastError, lambda: find_client(str(tmp_path))),
         (OrchestratorUnreachable, locate_orchestrator(str(tmp_path), None)),
     ):
         with pytest.raises(kind, match=r"address': wanted the orchestrator's address, got '.*'; start the orchestrator again"):
-            found()
+            message()
 
 
 def test_invalid_token_in_the_environment_is_reported(monkeypatch):
@@ -208,12 +211,15 @@ def test_untrusted_certificate_has_its_own_error():
     def untrusted(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
 
-    with client(untrusted) as made, pytest.raises(HoldfastError, match=r"is not trusted .*; give --certificate with the PEM file"):
-        made.health()
+    with (
+        client(untrusted) as orchestrator,
+        pytest.raises(HoldfastError, match=r"is not trusted .*; give --certificate with the PEM file"),
+    ):
+        orchestrator.health()
 
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
 def test_invalid_url_is_refused(url, tmp_path):
-    for found in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
+    for connect in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
         with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
-            found()
+            connect()

@@ -70,8 +70,8 @@ def test_verdicts_are_true_false_or_unknown():
 
 def test_report_of_all_studies_embeds_the_pipeline_without_its_findings(tmp_path):
     seen = PipelineRun("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
-    found = Finding("it keeps up", "yes", "yes", True)
-    (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [found], Load(), 0.6))
+    finding = Finding("it keeps up", "yes", "yes", True)
+    (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [finding], Load(), 0.6))
     (body,) = embedded_parts(tmp_path, {})
     assert "it keeps up" not in body  # told above, beside all others
     assert "Two PEs of 0.1 s a tuple" in body

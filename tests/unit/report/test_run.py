@@ -95,8 +95,8 @@ def test_verdicts_come_first_with_their_meanings(text):
 
 def test_every_verdict_has_a_meaning():
     events = sorted(history(), key=lambda event: event.at_s)
-    found = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), check_promised_completeness(None, promised=0.5)]
-    for verdict in found:
+    verdicts = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), check_promised_completeness(None, promised=0.5)]
+    for verdict in verdicts:
         assert any(verdict.name.startswith(start) for start in MEANINGS), verdict.name
 
 

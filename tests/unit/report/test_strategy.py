@@ -36,13 +36,13 @@ def test_page_shows_ic_and_cost(strategy):
 
 
 def test_active_replicas_are_shown_by_configuration(strategy):
-    found = rows(strategy_page(strategy, INSTANCE))
+    table = rows(strategy_page(strategy, INSTANCE))
     for pe, nodes in strategy.placement.items():
         wanted = [
             "  ".join(f"{'●' if j in one.active[pe] else '○'} {node}" for j, node in enumerate(nodes))
             for one in strategy.configurations
         ]
-        assert [pe, *wanted] in found
+        assert [pe, *wanted] in table
         assert {text.count("●") for text in wanted} == {1, 2}  # full at low, alone at high
 
 

@@ -127,8 +127,8 @@ def divide_budget(curves: list[Floats], budget: int) -> list[int]:
             tried[spent, spent:] = best[: budget + 1 - spent] + value
         chosen.append(tried.argmax(axis=0))
         best = tried.max(axis=0)
-    left, shares = budget, list[int]()
+    remaining, shares = budget, list[int]()
     for choice in reversed(chosen):
-        shares.append(int(choice[left]))
-        left -= shares[-1]
+        shares.append(int(choice[remaining]))
+        remaining -= shares[-1]
     return shares[::-1]

@@ -127,12 +127,14 @@ def _make_runs(tasks: list[Task], out: Path | None, settings: dict[str, Any], *,
                 say(f"{known} of {len(tasks)} runs are already in {out}")
             with progress_bar("runs") as progress:
                 documents = records.fill(evaluate_to_document, {task.key: task for task in tasks}, run=run, progress=progress)
-    return sorted(map(run_of, documents), key=lambda made: made.key)
+    return sorted(map(run_of, documents), key=lambda result: result.key)
 
 
 def _summary(runs: list[Run], solvers: list[str]) -> dict[str, Any]:
     by_solver = {solver: [run for run in runs if run.solver == solver] for solver in solvers}
-    firsts = {solver: first_solutions(found) for solver, found in by_solver.items() if any(run.first for run in found)}
+    firsts = {
+        solver: first_solutions(solver_runs) for solver, solver_runs in by_solver.items() if any(run.first for run in solver_runs)
+    }
     return {
         "runs": len(runs),
         "figure4": [{"solver": solver, "sla": sla, **shares} for (solver, sla), shares in outcomes(runs).items()],
@@ -145,14 +147,14 @@ def _summary(runs: list[Run], solvers: list[str]) -> dict[str, Any]:
             **{s: {"runs": len(f.cost), "first_cost": f.mean_cost, "first_time": f.mean_time} for s, f in firsts.items()},
         },
         "figure6": {
-            solver: {rule: {"share": share, "height": height} for rule, (share, height) in prunings(found).items()}
-            for solver, found in by_solver.items()
-            if any(run.prunings for run in found)
+            solver: {rule: {"share": share, "height": height} for rule, (share, height) in prunings(solver_runs).items()}
+            for solver, solver_runs in by_solver.items()
+            if any(run.prunings for run in solver_runs)
         },
         "nodes_per_second": {
-            solver: sum(run.tree_nodes for run in found) / max(1e-9, sum(run.seconds for run in found))
-            for solver, found in by_solver.items()
-            if any(run.prunings for run in found)
+            solver: sum(run.tree_nodes for run in solver_runs) / max(1e-9, sum(run.seconds for run in solver_runs))
+            for solver, solver_runs in by_solver.items()
+            if any(run.prunings for run in solver_runs)
         },
     }
 
@@ -170,17 +172,17 @@ def _show(document: dict[str, Any]) -> None:
     echo(f"  {'':16} {'cost':>7} {'time':>7} {'runs':>6}")
     echo(f"  {'the paper':16} {PAPER['first_cost']:7.3f} {PAPER['first_time']:7.2f}")
     for solver in (name for name in document["decided"] if name != "any"):
-        found = document["figure5"].get(solver, {"runs": 0})
-        if found["runs"]:
-            echo(f"  {solver:16} {found['first_cost']:7.3f} {found['first_time']:7.2f} {found['runs']:6}")
+        result = document["figure5"].get(solver, {"runs": 0})
+        if result["runs"]:
+            echo(f"  {solver:16} {result['first_cost']:7.3f} {result['first_time']:7.2f} {result['runs']:6}")
         else:
             echo(f"  {solver:16} {'-':>7} {'-':>7} {0:6}  {_no_first(document, solver)}")
     for solver, rules in document["figure6"].items():
         echo("")
         echo(f"Figure 6: prunings of {solver} ({document['nodes_per_second'][solver] / 1e6:.1f} million nodes a second)")
         echo(f"  {'rule':6} {'share':>7} {'height':>7}  the paper")
-        for rule, found in rules.items():
-            echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {PAPER_PRUNINGS[rule]}")
+        for rule, result in rules.items():
+            echo(f"  {rule:6} {result['share']:7.1%} {result['height']:7.1f}  {PAPER_PRUNINGS[rule]}")
     echo("")
     show_findings(document, with_paper=True)
 

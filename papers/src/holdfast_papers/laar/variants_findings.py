@@ -16,13 +16,13 @@ Ratios = dict[str, list[float]]
 def ratios(records: Sequence[dict[str, Any]], figure: str, scenario: str, *, to: str = "NR/best", least: float = 0.0) -> Ratios:
     """Return each variant's figure as a multiple of that of run `to`, for each application where the latter is positive and at
     least `least`."""
-    found: Ratios = {variant: [] for variant in VARIANTS}
+    by_variant: Ratios = {variant: [] for variant in VARIANTS}
     for record in records:
         base = record["runs"][to][figure]
         for variant in VARIANTS:
             if base > 0 and base >= least:
-                found[variant].append(record["runs"][f"{variant}/{scenario}"][figure] / base)
-    return found
+                by_variant[variant].append(record["runs"][f"{variant}/{scenario}"][figure] / base)
+    return by_variant
 
 
 def figures(records: Sequence[dict[str, Any]]) -> dict[str, Ratios]:
@@ -56,7 +56,7 @@ def summary(records: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
 def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
     """Check the statements of section 5.3."""
     of = figures(records)
-    mean = {name: {v: float(np.mean(r)) if r else float("nan") for v, r in found.items()} for name, found in of.items()}
+    mean = {name: {v: float(np.mean(r)) if r else float("nan") for v, r in by_variant.items()} for name, by_variant in of.items()}
     cpu, rate = of["9 CPU time"], of["10 output rate at the peak"]
     worst, crash = of["11 processed, pessimistic"], of["11 processed, host crash"]
     total = {v: sum(record["runs"][f"{v}/best"]["missed"] for record in records) for v in VARIANTS}

@@ -86,26 +86,26 @@ def _wrong(view: CaseView, offset: OffsetView) -> float:
 
 def effective_failures(graph: Graph, failed: Iterable[str]) -> tuple[str, ...]:
     """Return the operators of a set whose failure matters. One whose inputs have all failed or starve receives nothing anyway."""
-    names, silent, found = set(failed), set[str](), []
+    names, silent, effective = set(failed), set[str](), []
     for name in graph.order:
         feeds = graph.predecessors(name)
         starved = bool(feeds) and silent.issuperset(feeds)
         if name in names and not starved:
-            found.append(name)
+            effective.append(name)
         if starved or name in names:
             silent.add(name)
-    return tuple(found)
+    return tuple(effective)
 
 
 def failure_sets(graph: Graph, everything: Sequence[str], *, count: int, seed: int) -> list[tuple[str, ...]]:
     """Return up to `count` different random sets of at least two operators, reduced to the failures that matter."""
     rng = Random(seed)
-    found: dict[tuple[str, ...], None] = {}
+    sets: dict[tuple[str, ...], None] = {}
     for _ in range(DRAWS):
-        if len(found) == count or len(everything) < 2:
+        if len(sets) == count or len(everything) < 2:
             break
-        found[effective_failures(graph, rng.sample(list(everything), rng.randint(2, max(2, len(everything) // 2))))] = None
-    return list(found)
+        sets[effective_failures(graph, rng.sample(list(everything), rng.randint(2, max(2, len(everything) // 2))))] = None
+    return list(sets)
 
 
 def predict_loss(topology: Topology, single: Mapping[str, Loss], failed: Sequence[str], *, measured: Damage) -> FailureSet:
@@ -123,12 +123,12 @@ def predict_loss(topology: Topology, single: Mapping[str, Loss], failed: Sequenc
 def agreement(seen: Sequence[FailureSet], by: str = "impact") -> dict[str, float]:
     """Return Spearman's rank correlation of each objective with the measured impact or wrong output; 0 for a constant one."""
     measured = _ranked([getattr(each.measured, by) for each in seen])
-    found = {}
+    correlations = {}
     for name in OBJECTIVES:
         predicted = _ranked([each.foretold[name] for each in seen])
         constant = len(set(predicted)) < 2 or len(set(measured)) < 2
-        found[name] = 0.0 if constant else float(spearmanr(predicted, measured).statistic)
-    return found
+        correlations[name] = 0.0 if constant else float(spearmanr(predicted, measured).statistic)
+    return correlations
 
 
 def _ranked(values: Sequence[float]) -> list[int]:
@@ -142,12 +142,14 @@ def _ranked(values: Sequence[float]) -> list[int]:
 
 def worse(plans: Sequence[PlanOutcome], objective: str, by: str = "impact") -> list[str]:
     """Describe each budget at which the plan by an objective loses more than those by fidelity and completeness."""
-    found = []
+    comparisons = []
     for budget, lost in _budgets(plans, by).items():
         ours, theirs = lost[objective], min(lost["of"], lost["ic"])
         if is_larger_loss(ours, theirs):
-            found.append(f"with {budget} protected the plan by {objective} loses {ours:.4g}, the better of the others {theirs:.4g}")
-    return found
+            comparisons.append(
+                f"with {budget} protected the plan by {objective} loses {ours:.4g}, the better of the others {theirs:.4g}"
+            )
+    return comparisons
 
 
 def shortfall(studies: Iterable[ApplicationStudy], by: str = "impact") -> dict[str, float]:
@@ -194,7 +196,7 @@ def findings(studies: Mapping[str, ApplicationStudy]) -> list[Finding]:
 
 def _budgets(plans: Sequence[PlanOutcome], by: str) -> dict[int, dict[str, float]]:
     """Return the losses of every objective's plan by budget, and those of the better plan from measured impacts."""
-    found: dict[int, dict[str, float]] = {}
+    by_budget: dict[int, dict[str, float]] = {}
     for plan in plans:
-        found.setdefault(plan.budget, {})[plan.objective] = getattr(plan.lost, by)
-    return {budget: {ADVISED: min(lost["measured"], lost["criticality"]), **lost} for budget, lost in found.items()}
+        by_budget.setdefault(plan.budget, {})[plan.objective] = getattr(plan.lost, by)
+    return {budget: {ADVISED: min(lost["measured"], lost["criticality"]), **lost} for budget, lost in by_budget.items()}

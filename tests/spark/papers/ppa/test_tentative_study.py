@@ -14,8 +14,8 @@ def test_accuracy_of_a_join_follows_fidelity_not_completeness(spark, tmp_path):
     tasks = set(trial.topology.tasks)
     assert trial.accuracy([]) == 1.0
     assert trial.accuracy(sorted(tasks)) == 0.0
-    made = {plan.key: plan for plan in plans(query, trial.topology)}
-    joined = made["Q2/IC/structure-aware/0.8"]
+    planned = {plan.key: plan for plan in plans(query, trial.topology)}
+    joined = planned["Q2/IC/structure-aware/0.8"]
     assert joined.completeness > 0.8 and joined.fidelity == 0.0
     assert trial.accuracy(sorted(tasks - set(joined.tasks))) == 0.0
-    assert made["Q2/OF/ours/0.8"].fidelity >= made["Q2/OF/structure-aware/0.8"].fidelity > 0
+    assert planned["Q2/OF/ours/0.8"].fidelity >= planned["Q2/OF/structure-aware/0.8"].fidelity > 0

@@ -127,11 +127,11 @@ def test_mismatched_current_plan_is_reported_once(topology, tmp_path):
 
 
 def test_only_ratios_of_impacts_matter(topology, tmp_path):
-    made = []
+    plans = []
     for text in ("{a: 1, b: 1}", "{a: 1.0e+308, b: 1.0e+308}"):
         (tmp_path / "impact.yaml").write_text(f"impact: {text}\n")
-        made.append(json.loads(run(topology, "--budget", 2, "--criticality", tmp_path / "impact.yaml", "--json").stdout))
-    assert made[0] == made[1]
+        plans.append(json.loads(run(topology, "--budget", 2, "--criticality", tmp_path / "impact.yaml", "--json").stdout))
+    assert plans[0] == plans[1]
 
 
 def test_operator_name_with_slash_is_an_error(tmp_path):

@@ -28,12 +28,12 @@ async def test_absent_epochs_of_shared_pes_are_in_their_own_log(tmp_path):
     observer = SparkJobObserver()
     whole = view(1, TASKS, tuple(replica(task.name, live=2) for task in TASKS), log="one")
     assert await observer.observe(whole) == []
-    left = replace(view(1, TASKS[:2], (replica("src/0", live=2), replica("a/0", "lost")), log="one"), state="canceled")
+    remaining = replace(view(1, TASKS[:2], (replica("src/0", live=2), replica("a/0", "lost")), log="one"), state="canceled")
     shared = tuple(t.model_copy(update={"pe": f"one:{t.pe}", "shared": f"one:{t.pe}", "reads": (), "makes": ()}) for t in TASKS[:2])
     mine = Task(pe="mine", reads=(Reading(stream="a", name="theirs", job="one"),), makes=("mine",))
-    sharer = view(2, (*shared, mine), (*left.replicas, replace(replica("mine/0", live=0), key="2:mine/0.0")), log="two")
+    sharer = view(2, (*shared, mine), (*remaining.replicas, replace(replica("mine/0", live=0), key="2:mine/0.0")), log="two")
     assert await observer.observe(sharer) == []
-    (note,) = await observer.observe(left)
+    (note,) = await observer.observe(remaining)
     assert note.text == "committed 2 absent epochs for a/0"
     assert first_qualities(one, "b") == [None] * 5  # no job uses it any more
 

@@ -62,9 +62,9 @@ def paper():
 
 
 def test_every_finding_holds_on_the_papers_figures(graph):
-    found = findings(paper(), graph, "protected")
-    assert len(found) == 12
-    assert [finding.name for finding in found if not finding.holds] == []
+    results = findings(paper(), graph, "protected")
+    assert len(results) == 12
+    assert [finding.name for finding in results if not finding.holds] == []
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_scores_must_agree_on_the_worst_operator(graph):
 def test_scores_rank_alike_if_only_neighbours_swap(graph, impacts, alike):
     first, second, third = paper()
     other = replace(third, cases=tuple(replace(v, impact=impacts.get(v.case, v.impact)) for v in third.cases))
-    found = {finding.name: finding.holds for finding in findings([first, second, other], graph, "protected")}
-    assert found["sum, mean and count as score rank operators alike"] is alike
+    by_name = {finding.name: finding.holds for finding in findings([first, second, other], graph, "protected")}
+    assert by_name["sum, mean and count as score rank operators alike"] is alike
 
 
 @pytest.mark.parametrize(("recovery", "shared"), [(330, True), (300, False)])
@@ -110,8 +110,8 @@ def test_nearly_equal_recovery_times_count_as_shared(graph, recovery, shared):
     changed = [
         replace(one, cases=tuple(replace(v, recovery=recovery) if v.case == "market" else v for v in one.cases)) for one in paper()
     ]
-    found = {finding.name: finding.holds for finding in findings(changed, graph, "protected")}
-    assert found["Source and TradeFilter share the longest recovery time"] is shared
+    by_name = {finding.name: finding.holds for finding in findings(changed, graph, "protected")}
+    assert by_name["Source and TradeFilter share the longest recovery time"] is shared
 
 
 def test_offset_that_turns_to_underestimation_is_shown_first(graph):
@@ -119,28 +119,30 @@ def test_offset_that_turns_to_underestimation_is_shown_first(graph):
     source = first.case("market")
     rising, falling = (replace(source.offsets[0], offset=offset, quality=q) for offset, q in ((1, (0.9, 1.2)), (2, (1.1, 0.7))))
     cases = tuple(replace(v, offsets=(rising, falling)) if v.case == "market" else v for v in first.cases)
-    found = {finding.name: finding for finding in findings([replace(first, cases=cases), *others], graph, "protected")}
-    assert found["Source changes sign with the outage"].holds
+    by_name = {finding.name: finding for finding in findings([replace(first, cases=cases), *others], graph, "protected")}
+    assert by_name["Source changes sign with the outage"].holds
     assert (
         "quality at offset 2, from the shortest outage to the longest: 1.100, 0.700"
-        in found["Source changes sign with the outage"].ours
+        in by_name["Source changes sign with the outage"].ours
     )
 
 
 def test_quoted_paper_values_match_table_2(graph):
-    found = {finding.name: finding for finding in findings(paper(), graph, "protected")}
-    same = [name for name, finding in found.items() if finding.paper == finding.ours]
+    by_name = {finding.name: finding for finding in findings(paper(), graph, "protected")}
+    same = [name for name, finding in by_name.items() if finding.paper == finding.ours]
     assert same == [
         "QuoteFilter's correlation is -1.00",
         "QuoteFilter's data dependency is (0.00, accepted)",
         "TradeFilter and VWAP correlate above 0.9 with the outage",
         "VWAP recovers faster than Source",
     ]
-    assert found["TradeFilter has the largest quality impact"].paper == (
+    assert by_name["TradeFilter has the largest quality impact"].paper == (
         "TradeFilter 48.70 > VWAP 30.87 > Source 21.23 > BargainIndex 7.89 > QuoteFilter 6.00"
     )
-    assert found["Source and TradeFilter share the longest recovery time"].paper.startswith("Source 340, TradeFilter 340, VWAP 73")
-    assert "differ 8.1 times" in found["position in the graph does not predict criticality"].ours
+    assert by_name["Source and TradeFilter share the longest recovery time"].paper.startswith(
+        "Source 340, TradeFilter 340, VWAP 73"
+    )
+    assert "differ 8.1 times" in by_name["position in the graph does not predict criticality"].ours
 
 
 @pytest.mark.parametrize(("tuples", "offsets"), [(10, (10, 30, 50, 70, 90)), (11, (9, 27, 45, 62, 81)), (60, (4, 12, 20, 28, 36))])
@@ -167,7 +169,7 @@ def test_invalid_folder_is_reported_before_any_work(tmp_path):
     other = Campaign(subject={"trace": "other"}, cases=(Case(("market",)),), offsets=(1,), scores=("count(*)",), sink="bargains")
     results = Results(tmp_path / "out" / "campaign", other)
     results.add([(next(other.trials()), TrialOutcome(np.array([0]), {"count(*)": np.array([1.0])}))])
-    said = refused("--seed", "2")
-    assert "holds the results of another campaign: its seed 1, now 2" in said
-    assert 'its trace "other", now "market-5000000-2.parquet"' in said
+    message = refused("--seed", "2")
+    assert "holds the results of another campaign: its seed 1, now 2" in message
+    assert 'its trace "other", now "market-5000000-2.parquet"' in message
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["campaign"]

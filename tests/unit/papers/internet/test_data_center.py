@@ -19,10 +19,10 @@ def world():
 @pytest.mark.parametrize(("applications", "racks", "most"), [(4, 2, 24.0), (20, 4, 8.0)])
 def test_rates_are_limited_by_the_heaviest_pe(applications, racks, most):
     scale = Scale(applications=applications, racks=racks)
-    made = build(scale, generated_profile(np.random.default_rng(1)))
-    assert made.work[-1].sum() == pytest.approx(scale.overload * 16.0 * scale.machines / 2)
-    assert made.work[-1].max() < most * (1 + 1e-9)
-    assert 1 < made.trace.rates.max(axis=0).min() < made.trace.rates.max() < 2000
+    center = build(scale, generated_profile(np.random.default_rng(1)))
+    assert center.work[-1].sum() == pytest.approx(scale.overload * 16.0 * scale.machines / 2)
+    assert center.work[-1].max() < most * (1 + 1e-9)
+    assert 1 < center.trace.rates.max(axis=0).min() < center.trace.rates.max() < 2000
 
 
 def test_rack_fails_in_the_busiest_hour(world):

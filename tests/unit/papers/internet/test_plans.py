@@ -17,13 +17,13 @@ def world():
 
 def test_strategies_fit_the_nodes_and_use_different_racks(world):
     assert (world.node_of[:, 0] // SMALL.nodes != world.node_of[:, 1] // SMALL.nodes).all()
-    made = {variant: strategy(world, variant) for variant in VARIANTS}
+    strategies = {variant: strategy(world, variant) for variant in VARIANTS}
     instance = Instance.of(world.descriptor, placement=dict(zip(world.descriptor.topological_order, _nodes(world), strict=True)))
     for name in ("NR", "LAAR", "combined"):
-        assert made[name].any(axis=2).all()
-        assert (node_load(instance, made[name]) <= 16.0).all(), name
-    assert node_load(instance, made["SR"])[-1].sum() == pytest.approx(SMALL.overload * 16.0 * SMALL.machines)
-    replicated = made["PPA"][0].all(axis=1)
+        assert strategies[name].any(axis=2).all()
+        assert (node_load(instance, strategies[name]) <= 16.0).all(), name
+    assert node_load(instance, strategies["SR"])[-1].sum() == pytest.approx(SMALL.overload * 16.0 * SMALL.machines)
+    replicated = strategies["PPA"][0].all(axis=1)
     assert 0 < replicated.sum() <= 0.5 * SMALL.applications * SMALL.pes
     # What is replicated makes output by itself: whatever a replicated PE reads is replicated too, in part at least.
     order = world.descriptor.topological_order

@@ -53,8 +53,8 @@ def runs(**more):
     return [run("baseline", [1, 8, 5]), run("upstream", [1, 8, 5]), run("prediction", [1, 2, 1], **more)]
 
 
-def verdicts(found):
-    return {finding.name: finding.holds for finding in late_findings(found)}
+def verdicts(late):
+    return {finding.name: finding.holds for finding in late_findings(late)}
 
 
 @pytest.mark.parametrize("pes", [5, 9])
@@ -94,8 +94,8 @@ def test_process_that_ends_meanwhile_does_not_count(monkeypatch):
 
 
 def test_run_survives_writing_and_reading():
-    made = run("prediction", [1.0, 2.5])
-    assert LateRun.of(json.loads(json.dumps(made.document()))) == made
+    stored = run("prediction", [1.0, 2.5])
+    assert LateRun.of(json.loads(json.dumps(stored.document()))) == stored
 
 
 class Runs:
@@ -114,17 +114,17 @@ class Runs:
 
 @pytest.fixture
 def ran(monkeypatch):
-    made = Runs()
-    monkeypatch.setattr(late_runs_module, "run_cell", made.run_cell)
+    recorder = Runs()
+    monkeypatch.setattr(late_runs_module, "run_cell", recorder.run_cell)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    return made
+    return recorder
 
 
 def test_stored_runs_of_the_same_settings_are_reused(tmp_path, ran):
     cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
     for seconds, seed in ((75.0, 1), (75.0, 1), (60.0, 1), (60.0, 2)):
-        found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=seconds, seed=seed)
-        assert [(each.setting, each.seconds, each.seed) for each in found] == [(name, seconds, seed) for name in names]
+        results = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=seconds, seed=seed)
+        assert [(each.setting, each.seconds, each.seed) for each in results] == [(name, seconds, seed) for name in names]
     assert ran.asked == names * 3
 
 
@@ -136,37 +136,37 @@ def test_interrupted_cell_runs_again_on_one_cluster(tmp_path, ran):
     with (tmp_path / "runs.jsonl").open("a") as file:
         file.write('{"cell": {"pes"')
     ran.killed_at = None
-    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    results = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
     assert ran.asked == ["upstream", "upstream", "prediction"]
-    assert [each.setting for each in found] == names
+    assert [each.setting for each in results] == names
 
 
 def test_runs_of_different_clusters_are_not_compared(tmp_path, ran):
     cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
     with (tmp_path / "runs.jsonl").open("w") as file:
         for setting, cluster in (("upstream", "one"), ("prediction", "one"), ("upstream", "two"), ("baseline", "two")):
-            made = replace(run(setting, [1.0]), seconds=75.0, seed=1, cluster=cluster)
-            file.write(json.dumps(made.document()) + "\n")
-    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
-    assert ([(each.setting, each.cluster) for each in found], ran.asked) == ([("upstream", "one"), ("prediction", "one")], [])
+            stored = replace(run(setting, [1.0]), seconds=75.0, seed=1, cluster=cluster)
+            file.write(json.dumps(stored.document()) + "\n")
+    results = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    assert ([(each.setting, each.cluster) for each in results], ran.asked) == ([("upstream", "one"), ("prediction", "one")], [])
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b'\n{"cell": {}}\n', r"runs\.jsonl', line 2, is not a run of this version \(TypeError: .*; move the file away"),
         (b"3\n", r"runs\.jsonl', line 1, is not a run of this version"),
         (b"\xff\xfe\n", r"runs\.jsonl' cannot be read: .*; move it away, or give another --out"),
     ],
 )
-def test_foreign_run_file_is_reported(tmp_path, ran, content, said):
+def test_foreign_run_file_is_reported(tmp_path, ran, content, message):
     (tmp_path / "runs.jsonl").write_bytes(content)
-    with pytest.raises(HoldfastError, match=said):
+    with pytest.raises(HoldfastError, match=message):
         late_runs(tmp_path, [Cell(5, "large", "medium")], ["prediction"], epoch_s=1.0, seconds=75.0, seed=1)
 
 
 @pytest.mark.parametrize(
-    ("epoch_s", "seconds", "said"),
+    ("epoch_s", "seconds", "message"),
     [
         (float("nan"), 75.0, r"--epoch must be from 0\.2 to 5 seconds, got nan"),
         (1.0, 30.0, "--seconds must be at least 31, for one stall after the warm-up; got 30"),
@@ -174,11 +174,11 @@ def test_foreign_run_file_is_reported(tmp_path, ran, content, said):
         (1.0, float("inf"), "--seconds must be at least 31, for one stall after the warm-up; got inf"),
     ],
 )
-def test_invalid_lengths_are_refused_before_any_run(tmp_path, epoch_s, seconds, said):
-    with pytest.raises(HoldfastError, match=said):
+def test_invalid_lengths_are_refused_before_any_run(tmp_path, epoch_s, seconds, message):
+    with pytest.raises(HoldfastError, match=message):
         check_lengths(epoch_s, seconds)
-    told = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
-    assert re.search(said, str(told.exception))
+    result = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
+    assert re.search(message, str(result.exception))
     assert not (tmp_path / "out").exists()
 
 
@@ -196,20 +196,20 @@ def test_cell_named_twice_runs_once():
 
 
 def test_findings_hold_when_prediction_is_in_time():
-    found = verdicts(runs())
-    assert found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
-    assert found["prediction's longest end-to-end time is below upstream backup's in every cell"]
-    assert found["with large faults upstream backup differs little from the baseline"]
+    results = verdicts(runs())
+    assert results["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
+    assert results["prediction's longest end-to-end time is below upstream backup's in every cell"]
+    assert results["with large faults upstream backup differs little from the baseline"]
     assert "by cell: 5/large/medium 29%" in late_findings(runs())[0].ours
-    assert found["every predicted or tentative result was corrected in the end"]
+    assert results["every predicted or tentative result was corrected in the end"]
 
 
 def test_findings_fail_when_prediction_is_late():
     late = [*runs()[:2], replace(runs()[2], latencies_s=(3.0, 9.0, 3.0), corrected=False)]
-    found = verdicts(late)
-    assert not found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
-    assert not found["prediction's longest end-to-end time is below upstream backup's in every cell"]
-    assert not found["every predicted or tentative result was corrected in the end"]
+    results = verdicts(late)
+    assert not results["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
+    assert not results["prediction's longest end-to-end time is below upstream backup's in every cell"]
+    assert not results["every predicted or tentative result was corrected in the end"]
 
 
 def cell(averages, **more):
@@ -219,9 +219,9 @@ def cell(averages, **more):
 
 
 def test_papers_clock_starts_half_an_epoch_earlier():
-    (found,) = (finding for finding in late_findings(cell((2.0, 2.0, 0.6))) if "from a tuple's arrival" in finding.name)
-    assert (found.ours, found.holds) == ("1.10 s of 2.50 s: 44%", False)
-    assert verdicts(cell((9.0, 9.0, 1.0)))[found.name]
+    (finding_of_clock,) = (finding for finding in late_findings(cell((2.0, 2.0, 0.6))) if "from a tuple's arrival" in finding.name)
+    assert (finding_of_clock.ours, finding_of_clock.holds) == ("1.10 s of 2.50 s: 44%", False)
+    assert verdicts(cell((9.0, 9.0, 1.0)))[finding_of_clock.name]
 
 
 ALIKE = "with large faults upstream backup differs little from the baseline"
@@ -249,8 +249,8 @@ MEMORY = "memory is much the same in every setting"
     ],
 )
 def test_findings_between_cells_need_those_cells(cells, expected):
-    found = verdicts(cells)
-    assert {name: found.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in found} == expected
+    results = verdicts(cells)
+    assert {name: results.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in results} == expected
 
 
 def test_settings_that_were_not_run_have_no_findings():
@@ -275,13 +275,13 @@ def test_page_has_the_papers_figures():
 
 
 def test_progress_of_a_cell_is_in_seconds_of_its_runs(monkeypatch):
-    told, now = [], SimpleNamespace(time=lambda: 130.0)
+    lines, now = [], SimpleNamespace(time=lambda: 130.0)
     monkeypatch.setattr(late_runs_module, "time", now)
-    show = late_runs_module._progress_callback(told.append, 60.0, 75.0)
+    show = late_runs_module._progress_callback(lines.append, 60.0, 75.0)
     show({}, [], None)  # nothing has begun
     for opened_s in (131.0, 100.0, 10.0):
         show({}, [], Timeline(first=1, last=75, epoch_s=1.0, opened_s=opened_s))
-    assert told == [60.0, 90.0, 135.0]
+    assert lines == [60.0, 90.0, 135.0]
     assert late_runs_module.cell_s(["upstream", "prediction"], seconds=75.0) == 60.0 + 2 * 75.0
 
 
@@ -290,6 +290,6 @@ def test_stored_and_current_cells_are_printed(tmp_path, ran, capsys):
     late_runs(tmp_path, cells[:1], ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
     capsys.readouterr()
     late_runs(tmp_path, cells, ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
-    said = capsys.readouterr().err
-    assert f"1 of 2 cells are in {tmp_path / 'runs.jsonl'}" in said
-    assert "5 PEs, large faults, medium input (1 of 1): a minute of warm-up, then upstream, 75 s each" in said
+    text = capsys.readouterr().err
+    assert f"1 of 2 cells are in {tmp_path / 'runs.jsonl'}" in text
+    assert "5 PEs, large faults, medium input (1 of 1): a minute of warm-up, then upstream, 75 s each" in text

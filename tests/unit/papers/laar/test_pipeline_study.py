@@ -18,10 +18,10 @@ def seen(way: str, high: list[int], *, rest: list[int]) -> PipelineRun:
 def test_static_falls_behind_and_activation_keeps_up():
     static = seen("static", [5] * 10, rest=[5] * 10)
     by_load = seen("by load", [4, 5, 6, 8, 8, 8, 8, 8, 8, 8], rest=[9, 9, 5, 4, 2])
-    found = findings([static, by_load], LOAD)
-    assert [each.holds for each in found] == [True, True, True]
+    results = findings([static, by_load], LOAD)
+    assert [each.holds for each in results] == [True, True, True]
     assert static.kept_up(LOAD) == pytest.approx(5 / 8)
-    assert "output at 100% of the input in the second half of High" in found[1].ours
+    assert "output at 100% of the input in the second half of High" in results[1].ours
 
 
 def test_growing_lag_and_lost_tuples_fail_the_findings():
@@ -43,7 +43,7 @@ def test_too_short_load_is_refused():
 
 
 def test_only_the_planned_strategy_switches():
-    found = strategies()
-    active = {way: [sum(map(len, each.active.values())) for each in strategy.configurations] for way, strategy in found.items()}
+    by_name = strategies()
+    active = {way: [sum(map(len, each.active.values())) for each in strategy.configurations] for way, strategy in by_name.items()}
     assert len(set(active["static"])) == 1
     assert len(set(active["by load"])) == 2

@@ -29,9 +29,9 @@ def run(application=0, sla=0.5, solver="milp", outcome="BST", **more):
 
 
 def test_outcomes_are_shares_by_solver_and_constraint():
-    found = outcomes([run(0), run(1, outcome="NUL"), run(0, sla=0.6, outcome="TMO")])
-    assert found[("milp", 0.5)] == {"BST": 0.5, "SOL": 0.0, "NUL": 0.5, "TMO": 0.0}
-    assert found[("milp", 0.6)]["TMO"] == 1.0
+    shares = outcomes([run(0), run(1, outcome="NUL"), run(0, sla=0.6, outcome="TMO")])
+    assert shares[("milp", 0.5)] == {"BST": 0.5, "SOL": 0.0, "NUL": 0.5, "TMO": 0.0}
+    assert shares[("milp", 0.6)]["TMO"] == 1.0
 
 
 def test_pair_is_decided_if_any_solver_decides_it():
@@ -46,8 +46,8 @@ def test_first_solutions_need_a_found_optimum():
         run(1, first=(10.0, 2.0), last=(10.0, 2.0)),
         run(2, outcome="SOL", first=(99.0, 1.0), last=(10.0, 1.0)),
     ]
-    found = first_solutions(runs)
-    assert found.mean_cost == pytest.approx(1.05) and found.mean_time == pytest.approx(0.625)
+    firsts = first_solutions(runs)
+    assert firsts.mean_cost == pytest.approx(1.05) and firsts.mean_time == pytest.approx(0.625)
     assert first_solutions([]).mean_cost is None
 
 
@@ -61,9 +61,9 @@ def test_prunings_count_each_run_once():
 
 
 def test_run_survives_writing_and_reading():
-    made = evaluate(Task(seed=1, application=8, sla=0.8, solver="ft-search", seconds=5.0))
-    assert made.outcome == "BST" and made.first
-    assert run_of(json.loads(json.dumps(made.document()))) == made
+    result = evaluate(Task(seed=1, application=8, sla=0.8, solver="ft-search", seconds=5.0))
+    assert result.outcome == "BST" and result.first
+    assert run_of(json.loads(json.dumps(result.document()))) == result
 
 
 def here(function, tasks, *, workers):

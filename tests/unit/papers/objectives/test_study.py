@@ -60,7 +60,7 @@ EVERYTHING = ("left", "right", "one", "two", "both", "last")
 
 
 @pytest.mark.parametrize(
-    ("failed", "left"),
+    ("failed", "effective"),
     [
         ({"left", "one"}, {"left"}),
         ({"left", "both"}, {"left", "both"}),
@@ -70,8 +70,8 @@ EVERYTHING = ("left", "right", "one", "two", "both", "last")
         (set(EVERYTHING), {"left", "right"}),
     ],
 )
-def test_failure_of_a_starved_operator_has_no_effect(failed, left):
-    assert set(effective_failures(joined(), failed)) == left
+def test_failure_of_a_starved_operator_has_no_effect(failed, effective):
+    assert set(effective_failures(joined(), failed)) == effective
 
 
 @given(st.sets(st.sampled_from(EVERYTHING), min_size=1))
@@ -109,8 +109,8 @@ def test_damage_is_impact_and_wrong_output_in_outages():
 
 def test_agreement_ignores_rounding():
     def seen(n: int) -> FailureSet:
-        said = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
-        return FailureSet((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
+        objectives = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
+        return FailureSet((str(n),), objectives, Damage(float(n), 7.0 + n * 1e-12))
 
     sets = [seen(n) for n in range(5)]
     assert agreement(sets) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
@@ -132,11 +132,11 @@ def test_worse_lists_budgets_where_measured_plans_lose_more():
 
 def test_objective_closest_to_the_best_plan_is_chosen():
     alike = ApplicationStudy((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
-    told = ApplicationStudy((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
+    study = ApplicationStudy((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
     assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
     assert chosen([alike]) == "criticality"
-    assert shortfall([told, alike]) == {"advised": 0.0, "criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
-    assert chosen([told, alike]) == "measured"
+    assert shortfall([study, alike]) == {"advised": 0.0, "criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
+    assert chosen([study, alike]) == "measured"
 
 
 def test_failed_finding_names_application_and_budget():

@@ -50,9 +50,9 @@ def test_shared_settings_are_computed_once():
 
 
 def test_findings_hold_with_the_papers_numbers():
-    found = held()
-    assert found.pop("the advantage reaches an order of magnitude") is True
-    assert all(found.values())
+    holds = held()
+    assert holds.pop("the advantage reaches an order of magnitude") is True
+    assert all(holds.values())
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_table_has_every_planner_setting_and_ratio():
 
 
 def test_run_writes_tables_and_pictures_and_resumes(tmp_path, monkeypatch):
-    made = []
+    calls = []
 
     def measured(unit):
-        made.append(unit.key)
+        calls.append(unit.key)
         return record(unit, greedy=0.1, aware=0.5, ours=0.6)
 
     monkeypatch.setattr("holdfast_papers.ppa.plans_command.measure_unit", measured)
     arguments = ["--out", str(tmp_path), "--topologies", "2", "--workers", "1", "--json"]
     first = CliRunner().invoke(ppa_plans, arguments)
     assert first.exit_code == 0, first.output
-    assert len(made) == 14
+    assert len(calls) == 14
     report = json.loads(first.stdout)
     assert {check["holds"] for check in report["findings"]} == {True, False}
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == [
@@ -99,10 +99,10 @@ def test_run_writes_tables_and_pictures_and_resumes(tmp_path, monkeypatch):
     records = tmp_path / "records.jsonl"
     lines = records.read_text().splitlines()
     records.write_text("\n".join(lines[:-1]) + "\n" + lines[-1][:20])  # killed while writing the last
-    made.clear()
+    calls.clear()
     second = CliRunner().invoke(ppa_plans, arguments)
     assert second.stdout == first.stdout
-    assert len(made) == 1
+    assert len(calls) == 1
     assert "13 of 14 records exist already" in second.stderr
 
 

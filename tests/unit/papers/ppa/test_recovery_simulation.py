@@ -11,6 +11,6 @@ def test_every_task_of_figure_6_recovers_from_a_correlated_failure():
     tasks = descriptor.topological_order
     half = plans(tasks)[1]
     outcome = failed_run(half, rate=1000.0, window_s=10.0, nodes=[f"node {task}" for task in tasks], at_s=90.0)
-    back = {found.pe: found.by for found in outcome.recoveries()}
+    back = {recovery.pe: recovery.by for recovery in outcome.recoveries()}
     assert back == {task: "takeover" if task in HALF else "checkpoint" for task in tasks}
     assert outcome.internal_completeness > 0.99

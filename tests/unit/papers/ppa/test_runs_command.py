@@ -32,11 +32,11 @@ def costs_of(rate):
 
 
 def test_progress_counts_the_real_runs(tmp_path, monkeypatch):
-    told = []
+    steps = []
 
     @contextmanager
     def bar(what):
-        yield lambda done, total: told.append((what, done, total))
+        yield lambda done, total: steps.append((what, done, total))
 
     def run_cells(wanted, work, *, done):
         for cell in wanted:
@@ -50,7 +50,7 @@ def test_progress_counts_the_real_runs(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast_papers.ppa.recovery_runs.run_cells", run_cells)
     monkeypatch.setattr("holdfast_papers.ppa.checkpoint_runs.run_rates", run_rates)
     real_runs(tmp_path, varied=False)
-    assert told == [
+    assert steps == [
         *(("runs", n, len(TECHNIQUES)) for n in range(len(TECHNIQUES) + 1)),
         *(("runs with checkpoints", n, len(RATES)) for n in range(len(RATES) + 1)),
     ]

@@ -9,16 +9,16 @@ PLANNERS = ("DP", "structure-aware", "greedy", "ours")
 
 def rows(*, of_off: float = 0.0, ic_off: float = 0.0, joined_off: float = 0.4, greedy: float = 0.2, ours: float = 0.5):
     worth = {"DP": 0.5, "structure-aware": 0.48, "greedy": greedy, "ours": ours}
-    made = []
+    records = []
     for query in ("Q1", "Q2"):
         for planner in PLANNERS:
             fidelity = worth[planner]
             figures = {"fidelity": fidelity, "completeness": fidelity, "accuracy": fidelity + of_off}
-            made.append({"query": query, "planner": planner, "objective": "OF", "ratio": 0.5, **figures})
+            records.append({"query": query, "planner": planner, "objective": "OF", "ratio": 0.5, **figures})
         off = ic_off if query == "Q1" else joined_off
         figures = {"fidelity": 0.0, "completeness": 0.6, "accuracy": 0.6 - off}
-        made.append({"query": query, "planner": "structure-aware", "objective": "IC", "ratio": 0.5, **figures})
-    return made
+        records.append({"query": query, "planner": "structure-aware", "objective": "IC", "ratio": 0.5, **figures})
+    return records
 
 
 def held(**how: float) -> list[bool]:

@@ -11,8 +11,8 @@ from holdfast_papers.system_s.recovery_study import DispatchRun, Run
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """What a bar was told, and the rows that were run, none of them really."""
+def progress(monkeypatch):
+    """The steps of a progress bar, and the rows that were run, none of them really."""
     seen = []
 
     @contextmanager
@@ -36,11 +36,11 @@ def run(out, *words):
     return json.loads(result.stdout)
 
 
-def test_progress_counts_runs_and_stored_runs_are_reused(tmp_path, told):
+def test_progress_counts_runs_and_stored_runs_are_reused(tmp_path, progress):
     run(tmp_path, "--rows", "1", "--runs", "1")
-    assert told == [(0, 1), "1", (1, 1)]
-    told.clear()
+    assert progress == [(0, 1), "1", (1, 1)]
+    progress.clear()
     document = run(tmp_path, "--rows", "1,2,dispatch", "--runs", "2")
-    assert told == [(1, 5), "1", (2, 5), "2", (3, 5), "2", (4, 5)]
+    assert progress == [(1, 5), "1", (2, 5), "2", (3, 5), "2", (4, 5)]
     assert [(row["row"], row["runs"]) for row in document["rows"]] == [("1", 2), ("2", 2)]
     assert document["dispatch"]

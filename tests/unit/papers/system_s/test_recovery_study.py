@@ -33,8 +33,10 @@ def test_findings_cover_the_rows_that_were_run():
     ],
 )
 def test_changed_run_fails_only_its_finding(changed, fails):
-    told = verdicts(BASE, replace(LARGE, **changed))
-    assert [name for name, holds in told.items() if not holds] == [name for name in told if name.startswith(fails)]
+    holds_by_name = verdicts(BASE, replace(LARGE, **changed))
+    assert [name for name, holds in holds_by_name.items() if not holds] == [
+        name for name in holds_by_name if name.startswith(fails)
+    ]
 
 
 def test_recovery_of_more_than_a_third_fails():

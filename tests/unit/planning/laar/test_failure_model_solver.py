@@ -19,12 +19,12 @@ def small(seed):
 def brute_force(instance, model):
     """The least cost of a strategy that fits and meets the SLA under the model; None if there is none."""
     sets = [bits for bits in product((False, True), repeat=instance.shape[2]) if any(bits)]
-    found = []
+    costs = []
     for chosen in product(sets, repeat=instance.shape[0] * instance.shape[1]):
         active = np.array(chosen).reshape(instance.shape)
         if not any(violations(instance, active, failure=model)):
-            found.append(cost(instance, active))
-    return min(found, default=None)
+            costs.append(cost(instance, active))
+    return min(costs, default=None)
 
 
 @pytest.mark.parametrize("model", [Independent(0.1), NodeCrash(), NodeCrash("node1"), Pessimistic()])

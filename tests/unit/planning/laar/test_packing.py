@@ -17,9 +17,9 @@ def test_core_is_minimal_unpackable_set():
     instance = small(3)
     full = np.ones(instance.shape[1], dtype=bool)
     assert pack(instance, 1, full) is None
-    found = list(cores(instance, 1, full, rng=np.random.default_rng(0)))
-    assert found
-    for core in found:
+    sets = list(cores(instance, 1, full, rng=np.random.default_rng(0)))
+    assert sets
+    for core in sets:
         assert pack(instance, 1, core) is None
         for i in np.flatnonzero(core):
             less = core.copy()

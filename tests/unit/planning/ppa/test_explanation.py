@@ -25,14 +25,14 @@ OF = output_fidelity(LANES)
 
 
 def test_reason_names_loss_and_neighbours():
-    found = reasons(OF, Frontier().plan(OF, 4))
-    assert [reason.why for reason in found] == [
+    explanations = reasons(OF, Frontier().plan(OF, 4))
+    assert [reason.why for reason in explanations] == [
         "without a/0 output fidelity would fall from 0.800 to 0.300; it feeds b/0",
         "without a/1 output fidelity would fall from 0.800 to 0.500; it feeds b/1",
         "without b/0 output fidelity would fall from 0.800 to 0.300; it reads a/0",
         "without b/1 output fidelity would fall from 0.800 to 0.500; it reads a/1",
     ]
-    assert [reason.quality_without for reason in found] == pytest.approx([0.3, 0.5, 0.3, 0.5])
+    assert [reason.quality_without for reason in explanations] == pytest.approx([0.3, 0.5, 0.3, 0.5])
 
 
 def test_useless_replica_is_explained():

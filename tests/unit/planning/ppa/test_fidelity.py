@@ -36,13 +36,13 @@ def figure_2(*, correlated: bool) -> Topology:
 
 def losses(topology: Topology, failed: set[str], *, joins: bool = True) -> dict[str, float]:
     """IL of every task's output: Eq. 1 to 3 as the paper writes them, one substream at a time."""
-    found: dict[str, float] = {}
+    loss: dict[str, float] = {}
     for name in topology.order:
         operator = topology.operators[name]
         streams: dict[str, dict[str, list[tuple[float, float]]]] = {}
         for up in operator.inputs:
             for a, b, rate in topology.substreams(up, name):
-                streams.setdefault(b, {}).setdefault(up, []).append((rate, found[a]))
+                streams.setdefault(b, {}).setdefault(up, []).append((rate, loss[a]))
         for i in range(operator.parallelism):
             task = f"{name}/{i}"
             inputs = [
@@ -50,14 +50,14 @@ def losses(topology: Topology, failed: set[str], *, joins: bool = True) -> dict[
                 for parts in streams.get(task, {}).values()
             ]
             if task in failed:
-                found[task] = 1.0
+                loss[task] = 1.0
             elif not inputs:
-                found[task] = 0.0
+                loss[task] = 0.0
             elif operator.correlated and joins:
-                found[task] = 1 - float(np.prod([1 - il for _, il in inputs]))
+                loss[task] = 1 - float(np.prod([1 - il for _, il in inputs]))
             else:
-                found[task] = sum(r * il for r, il in inputs) / sum(r for r, _ in inputs)
-    return found
+                loss[task] = sum(r * il for r, il in inputs) / sum(r for r, _ in inputs)
+    return loss
 
 
 def chosen(topology: Topology, seed: int, share: float = 0.6) -> set[int]:

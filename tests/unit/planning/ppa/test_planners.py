@@ -201,8 +201,8 @@ def test_operator_fed_from_another_unit_is_a_segment():
         },
     )
     m = output_fidelity(t)
-    found = {tuple(t.tasks[i] for i in s) for sub in decompose(t) if not sub.full for s in segments(m, sub.operators)}
-    assert found == {("a/0", "c/0"), ("a/1", "c/1"), ("c/0",), ("c/1",)}
+    tasks = {tuple(t.tasks[i] for i in s) for sub in decompose(t) if not sub.full for s in segments(m, sub.operators)}
+    assert tasks == {("a/0", "c/0"), ("a/1", "c/1"), ("c/0",), ("c/1",)}
 
 
 def test_full_planner_is_optimal_for_equal_operators():
@@ -239,8 +239,8 @@ def test_units_end_before_split_or_join_of_a_merge():
             "o3": TaskOperator(parallelism=4, inputs={"o2": "split"}),
         },
     )
-    found = segments(output_fidelity(merged), range(3))
-    assert sorted(found) == [(0,), (1,), (2,), (3,), (4, 6), (4, 7), (5, 8), (5, 9)]
+    parts = segments(output_fidelity(merged), range(3))
+    assert sorted(parts) == [(0,), (1,), (2,), (3,), (4, 6), (4, 7), (5, 8), (5, 9)]
     joined = Topology(
         topology="figure 3b",
         operators={
