@@ -34,7 +34,7 @@ contract: {protection: prediction, retries: -1}
         "policy.restart (line 6): wanted one of 'here', 'elsewhere', 'missing' or 'never', got 7",
         'policy.give_up_after (line 6): wanted a whole number, got "often"',
         "typo (line 2): is no field of this document; its fields are: adapt, application, contract, contracts, feed, host_kind, "
-        "job, log, needs, out, pes, plan, policy, replicas, share, strategy, streams, type",
+        "job, log, needs, out, pes, plan, policy, replicas, share, strategy, streams, sync, type",
         "feed.speed (line 7): wanted a number above 0, got 0.0",
         "contract.retries (line 8): wanted a number of at least 0, got -1",
         "policy.backoff_s (line 6): wanted a number of at least 0, got -1.0",
