@@ -1,7 +1,7 @@
 """Render the verdict tables of papers/README.md from the result files: `python -m holdfast_papers.readme`.
 
-A table is between `<!-- findings: NAME ... -->` and `<!-- end -->`. It shows the values of the first named result file, and the
-verdicts of all of them.
+A block between `<!-- findings: NAME ... -->` and `<!-- end -->` names the findings that hold in every named result file. A table
+shows the others, with the values of the first file and the verdicts of all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from holdfast_papers.results import FOLDER, read_results
 
 README = FOLDER.parent / "README.md"
 BLOCK = re.compile(r"<!-- findings: (?P<names>[^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
-LONGEST = 48
+LONGEST = 72
 """Characters of a value that the table shows; the result file has all of it."""
+MARKS = {True: "yes", False: "**no**", None: "-"}
 
 
 def render(text: str, results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -29,16 +30,22 @@ def render(text: str, results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def findings_table(names: Sequence[str], results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a line about each result file, and a table of all findings in Markdown."""
-    first, *others = (results[name] for name in names)
+    """Return a line about each result file, the findings that hold in all of them, and a table of the others, in Markdown."""
     lines = [f"- [{name}](results/{name}.json): {describe(results[name])}" for name in names]
-    columns = ["finding", "paper", "here", *(["holds"] if not others else names)]
-    lines += ["", _row(columns), "|" + "---|" * len(columns)]
-    verdicts = [{finding["name"]: finding["holds"] for finding in other["findings"]} for other in (first, *others)]
-    for finding in first["findings"]:
-        marks = [{True: "yes", False: "**no**", None: "-"}[verdict.get(finding["name"])] for verdict in verdicts]
-        paper = "" if finding["paper"].startswith("(not in ") else _shorten(finding["paper"])
-        lines.append(_row([finding["name"], paper, _shorten(finding["ours"]), *marks]))
+    verdicts = [{finding["name"]: finding["holds"] for finding in results[name]["findings"]} for name in names]
+    holding, others = [], []
+    for finding in results[names[0]]["findings"]:
+        marks = [MARKS[verdict.get(finding["name"])] for verdict in verdicts]
+        if set(marks) == {MARKS[True]}:
+            holding.append(finding["name"])
+        else:
+            paper = "" if finding["paper"].startswith("(not in ") else _shorten(finding["paper"])
+            others.append(_row([finding["name"], paper, _shorten(finding["ours"]), *marks]))
+    if holding:
+        lines += ["", f"Hold: {'; '.join(holding)}."]
+    if others:
+        columns = ["finding", "paper", "here", *(["holds"] if len(names) == 1 else names)]
+        lines += ["", _row(columns), "|" + "---|" * len(columns), *others]
     return "\n".join(lines)
 
 
