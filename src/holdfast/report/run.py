@@ -211,7 +211,8 @@ def _decisions(decisions_made: Sequence[Decision], *, zero_s: float) -> list[str
 
 
 def _decision_text(decision: Decision) -> str:
-    return f"committed {decision.epochs:,} absent epochs until they were back" if decision.epochs else decision.what
+    epochs = f"{decision.epochs:,} absent epoch{'s' if decision.epochs != 1 else ''}"
+    return f"committed {epochs} until they were back" if decision.epochs else decision.what
 
 
 def _span(decision: Decision, zero_s: float) -> str:

@@ -16,7 +16,11 @@ from holdfast.log.timeline import Timeline
 
 @dataclass
 class UpstreamBackup:
-    """Activates the idle replicas of a job's late tasks, and idles them again when the primary is back."""
+    """Activates the idle replicas of a job's late tasks, and idles them again when the primary is back.
+
+    The first check of a task finds out whether an earlier orchestrator has re-routed its input: a secondary is then active, and the
+    primary is not where the task's stream is.
+    """
 
     job: Job
     tasks: Sequence[Task]
@@ -24,6 +28,7 @@ class UpstreamBackup:
     timeline: Timeline
     others: Mapping[str, EpochLog] = field(default_factory=dict)
     _rerouted: set[str] = field(default_factory=set)
+    _checked: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._progress = StreamProgress(EpochLog(self.store), self.timeline, self.others)
@@ -41,6 +46,10 @@ class UpstreamBackup:
     def _switch(self, task: Task, living: Sequence[ReplicaView], now_s: float) -> list[Decision]:
         last = self._progress.last_epoch_of_task(task)
         late_s = self._late_s(task, last, now_s)
+        if task.name not in self._checked:
+            self._checked.add(task.name)
+            if last >= self.timeline.first and any(r.active for r in living[1:]) and not _has_reached(living[0], last):
+                self._rerouted.add(task.name)
         decisions: list[Decision] = []
         if task.name not in self._rerouted and late_s > self._contract(task).reroute_after_s:
             self._rerouted.add(task.name)

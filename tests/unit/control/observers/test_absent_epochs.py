@@ -5,10 +5,26 @@ from obstore.store import MemoryStore
 
 from holdfast.log import Store
 
-from .conftest import absent_committer, commit, first_qualities, replica
+from .conftest import absent_committer as single_committer
+from .conftest import commit, first_qualities, replica
 
 
-def test_absent_epochs_are_committed_after_the_contracts_wait(store):
+class RestartedCommitter:
+    """A committer of an orchestrator that restarts before every check, with the same log."""
+
+    def __init__(self, *arguments, **options):
+        self._start = lambda: single_committer(*arguments, **options)
+
+    def check(self, *arguments, **options):
+        return self._start().check(*arguments, **options)
+
+
+@pytest.fixture(params=[single_committer, RestartedCommitter], ids=["one orchestrator", "restarted before every check"])
+def absent_committer(request):
+    return request.param
+
+
+def test_absent_epochs_are_committed_after_the_contracts_wait(store, absent_committer):
     committer = absent_committer(store)
     for epoch in (1, 2, 3):
         commit(store, "src", epoch, at_s=100.0 + epoch)
@@ -23,7 +39,7 @@ def test_absent_epochs_are_committed_after_the_contracts_wait(store):
     assert notes[0].data == {"task": "a/0", "epochs": 2, "absent": [("a", 2, 102.0), ("a", 3, 103.0)]}
 
 
-def test_epochs_the_task_committed_meanwhile_are_not_absent():
+def test_epochs_the_task_committed_meanwhile_are_not_absent(absent_committer):
     class Overtaken(Store):
         """The task itself commits an epoch just before the absent record is offered."""
 
@@ -42,7 +58,7 @@ def test_epochs_the_task_committed_meanwhile_are_not_absent():
     assert first_qualities(store, "a", range(1, 4)) == ["absent", "exact", "absent"]
 
 
-def test_wait_begins_with_the_epochs_input(store):
+def test_wait_begins_with_the_epochs_input(store, absent_committer):
     committer = absent_committer(store)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
@@ -53,7 +69,7 @@ def test_wait_begins_with_the_epochs_input(store):
 
 
 @pytest.mark.parametrize("skew_s", [-30.0, 0.0, 30.0])
-def test_wait_does_not_depend_on_the_producers_clock(store, skew_s):
+def test_wait_does_not_depend_on_the_producers_clock(store, skew_s, absent_committer):
     committer = absent_committer(store)
     dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
     committer.check(dead, 101.0)
@@ -67,7 +83,7 @@ def test_wait_does_not_depend_on_the_producers_clock(store, skew_s):
     assert first_qualities(store, "a", [1, 2]) == ["absent", "absent"]
 
 
-def test_absent_epochs_pass_through_dead_consumers(store):
+def test_absent_epochs_pass_through_dead_consumers(store, absent_committer):
     committer = absent_committer(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     dead = [replica("src/0", live=1), replica("a/0", "lost"), replica("b/0", "lost")]
@@ -76,7 +92,7 @@ def test_absent_epochs_pass_through_dead_consumers(store):
     assert first_qualities(store, "b", [1]) == ["absent"]
 
 
-def test_epochs_of_a_dead_source_follow_the_clock(store):
+def test_epochs_of_a_dead_source_follow_the_clock(store, absent_committer):
     committer = absent_committer(store, after_s=1.0)
     dead = [replica("src/0", "lost"), replica("a/0", live=0), replica("b/0", live=0)]
     committer.check(dead, 100.0)
@@ -84,15 +100,16 @@ def test_epochs_of_a_dead_source_follow_the_clock(store):
     assert first_qualities(store, "src") == ["absent", "absent", None, None, None]
 
 
-def test_absent_epochs_continue_until_the_replica_has_caught_up(store):
+def test_absent_epochs_continue_until_the_replica_has_caught_up(store, absent_committer):
     committer = absent_committer(store, after_s=0.5)
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
     gone = [replica("src/0", live=2), replica("b/0", live=0)]
     committer.check([*gone, replica("a/0", "lost")], 102.0)
-    committer.check([*gone, replica("a/0", "starting")], 103.0)
+    committer.check([*gone, replica("a/0", "starting", incarnation=2)], 103.0)
     assert first_qualities(store, "a", [1, 2]) == ["absent", "absent"]
     commit(store, "src", 3, at_s=103.0)
+    committer.check([*gone, replica("a/0", live=1)], 103.4)
     committer.check([*gone, replica("a/0", live=1)], 104.0)
     assert first_qualities(store, "a", [3]) == ["absent"]
     (note,) = committer.check([*gone, replica("a/0", live=3)], 104.5)
@@ -103,7 +120,7 @@ def test_absent_epochs_continue_until_the_replica_has_caught_up(store):
 
 
 @pytest.mark.parametrize("state", ["running", "starting"])
-def test_restarted_orchestrator_continues_an_outage(store, state):
+def test_restarted_orchestrator_continues_an_outage(store, state, absent_committer):
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
     healthy = [replica("src/0", live=3), replica("b/0", live=0)]
@@ -113,7 +130,8 @@ def test_restarted_orchestrator_continues_an_outage(store, state):
     assert first_qualities(store, "a", [1, 2]) == ["absent", "absent"]
     commit(store, "src", 3, at_s=103.0)
     after = absent_committer(store, after_s=0.5)
-    after.check([*healthy, replica("a/0", state, live=0 if state == "running" else None)], 104.0)
+    for now_s in (104.0, 104.6):
+        after.check([*healthy, replica("a/0", state, live=0 if state == "running" else None)], now_s)
     assert first_qualities(store, "a", [3]) == ["absent"]
     commit(store, "src", 4, at_s=105.0)
     (note,) = after.check([*healthy, replica("a/0", live=3)], 106.0)
@@ -121,7 +139,74 @@ def test_restarted_orchestrator_continues_an_outage(store, state):
     assert first_qualities(store, "a", [4]) == [None]
 
 
-def test_no_absent_epochs_without_a_contract(store):
+@pytest.mark.parametrize("state", ["placed", "starting"])
+def test_restarted_replica_is_down_until_it_runs_though_no_check_saw_it_dead(store, absent_committer, state):
+    committer = absent_committer(store, after_s=0.5)
+    commit(store, "src", 1, at_s=101.0)
+    healthy = [replica("src/0", live=1), replica("b/0", live=0)]
+    committer.check([*healthy, replica("a/0", live=0)], 101.0)
+    for now_s in (102.0, 102.6):
+        committer.check([*healthy, replica("a/0", state, incarnation=2)], now_s)
+    assert first_qualities(store, "a", [1]) == ["absent"]
+
+
+class Crash(Exception):
+    """The orchestrator dies."""
+
+
+class DyingStore(Store):
+    """A store on which the orchestrator dies before or after its n-th change."""
+
+    def __init__(self, memory, *, dies_at, before):
+        super().__init__(memory)
+        self.changes, self._dies_at, self._before = 0, dies_at, before
+
+    def _change(self, change, *arguments):
+        self.changes += 1
+        if self.changes == self._dies_at and self._before:
+            raise Crash
+        result = change(*arguments)
+        if self.changes == self._dies_at:
+            raise Crash
+        return result
+
+    def create(self, name, content):
+        return self._change(super().create, name, content)
+
+    def replace(self, name, content):
+        return self._change(super().replace, name, content)
+
+    def remove(self, names):
+        return self._change(super().remove, names)
+
+
+def run_outage(dies_at, *, before):
+    """Take a task through an outage, with an orchestrator that dies once and is restarted. Return its epochs and the changes."""
+    memory = MemoryStore()
+    store, dying = Store(memory), DyingStore(memory, dies_at=dies_at, before=before)
+    committer = single_committer(dying, after_s=0.5)
+    healthy = [replica("src/0", live=9), replica("b/0", live=0)]
+    states = [replica("a/0", "lost")] * 6 + [replica("a/0", "starting", incarnation=2)] * 4
+    for step, state in enumerate([*states, *[replica("a/0", live=0, incarnation=2)] * 4, replica("a/0", live=4, incarnation=2)]):
+        if step % 3 == 0:
+            commit(store, "src", step // 3 + 1, at_s=100.0)
+        try:
+            committer.check([*healthy, state], 101.0 + 0.25 * step)
+        except Crash:
+            committer = single_committer(store, after_s=0.5)
+            committer.check([*healthy, state], 101.0 + 0.25 * step)
+    return first_qualities(store, "a"), list(store.names("outages/")), dying.changes
+
+
+def test_orchestrator_may_die_at_any_change_of_an_outage():
+    epochs, outages, changes = run_outage(None, before=True)
+    assert (epochs, outages) == (["absent"] * 4 + [None], []) and changes > 8
+    for dies_at in range(1, changes + 1):
+        for before in (True, False):
+            assert run_outage(dies_at, before=before)[:2] == (epochs, outages)
+
+
+def test_no_absent_epochs_without_a_contract(store, absent_committer):
     committer = absent_committer(store, after_s=None)
     commit(store, "src", 1, at_s=101.0)
     for now_s in (102.0, 200.0):
@@ -129,7 +214,7 @@ def test_no_absent_epochs_without_a_contract(store):
     assert first_qualities(store, "a", [1]) == [None]
 
 
-def test_starting_job_is_not_down(store):
+def test_starting_job_is_not_down(store, absent_committer):
     committer = absent_committer(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     starting = [replica("src/0", live=1), replica("a/0", "starting"), replica("b/0", "placed")]
@@ -137,7 +222,7 @@ def test_starting_job_is_not_down(store):
     assert first_qualities(store, "a", [1]) == [None]
 
 
-def test_task_with_a_waking_replica_is_not_down(store):
+def test_task_with_a_waking_replica_is_not_down(store, absent_committer):
     committer = absent_committer(store, after_s=0.0)
     commit(store, "src", 1, at_s=101.0)
     live = [replica("src/0", live=1), replica("b/0", live=0)]

@@ -86,7 +86,7 @@ def test_epochs_are_absent_after_the_hand_over(tmp_path):
     handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
     observer._decide(predicted_view(tmp_path, now_s=103.0, **handed))
     decisions = observer._decide(predicted_view(tmp_path, now_s=104.5, **handed))
-    assert [note.text for note in decisions if isinstance(note, Note)] == ["committed 1 absent epochs for a/0"]
+    assert [note.text for note in decisions if isinstance(note, Note)] == ["committed 1 absent epoch for a/0"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 
 

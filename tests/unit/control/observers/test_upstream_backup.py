@@ -50,6 +50,17 @@ def test_secondary_is_active_while_the_primary_is_late(store):
     assert activate.replicas == (0,)
 
 
+def test_restarted_orchestrator_leaves_the_secondary_active_until_the_primary_is_back(store):
+    for epoch in (1, 2, 3):
+        commit(store, "src", epoch, at_s=100.0 + epoch)
+        commit(store, "a", epoch, at_s=106.0)
+    both_active = [replica(0, active=True, live=1), replica(1, active=True, live=3)]
+    upstream = backup(store)
+    assert upstream.check(both_active, 106.5) == []
+    note, activate = upstream.check([replica(0, active=True, live=3), replica(1, active=True, live=3)], 107.0)
+    assert (note.text, activate.replicas) == ("a/0 is back on n1", (0,))
+
+
 def test_lateness_is_measured_in_the_other_jobs_log(tmp_path):
     own, theirs = Store(tmp_path / "own"), Store(tmp_path / "theirs")
     agree_on_timeline(own, TIMELINE)
