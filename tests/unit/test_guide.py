@@ -111,7 +111,7 @@ def test_guide_fault_pauses_a_process(package, tmp_path):
         def controller(self):
             return sleeper.pid
 
-    async def struck():
+    async def inject_at_once():
         pausing = asyncio.create_task(all_faults()["pause-controller"](Here(None, settings={"for_s": 0.2})))
         while psutil.Process(sleeper.pid).status() != psutil.STATUS_STOPPED:
             await asyncio.sleep(0.01)
@@ -121,7 +121,7 @@ def test_guide_fault_pauses_a_process(package, tmp_path):
 
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         try:
-            asyncio.run(asyncio.wait_for(struck(), timeout=30))
+            asyncio.run(asyncio.wait_for(inject_at_once(), timeout=30))
         finally:
             sleeper.kill()
 

@@ -232,7 +232,7 @@ def _write_documents(advice: "Advice", profile: "Profile", out: Path, *, sla: fl
         return f"There is no strategy for activation by load: {error}"
     write_document(out / "strategy.json", planned.explained())
     return (
-        "As an alternative, strategy.json switches replicas with the load on two one-core hosts and keeps an internal "
+        "As an alternative, strategy.json switches replicas with the load on two one-core nodes and keeps an internal "
         f"completeness of {planned.strategy.internal_completeness:.2f} ({_sla(sla, planned.strategy.sla)})."
     )
 

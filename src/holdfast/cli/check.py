@@ -53,7 +53,7 @@ def check(
     with spark_session(master, memory, name=app.name) as spark, progress_bar("operators") as progress:
         result = check_application(spark, app, sampling=sampling, progress=progress)
     if as_json:
-        print_json({"application": app.name, "holds": not result.errors, "problems": result.errors, "sampled": bool(result.sample)})
+        print_json({"application": app.name, "holds": not result.errors, "errors": result.errors, "sampled": bool(result.sample)})
     if result.errors:
         if as_json:
             sys.exit(2)  # click ignores the code of its own Exit outside standalone mode

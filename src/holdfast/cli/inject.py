@@ -93,7 +93,7 @@ def inject(
         print_json(
             {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
              "beside": bystander
-             and {"problems": bystander_errors, "epochs": bystander.epochs, "rounds": len(bystander.rounds)},
+             and {"errors": bystander_errors, "epochs": bystander.epochs, "rounds": len(bystander.rounds)},
              "tests": [verdict.document() for verdict in verdicts]}
         )  # fmt: skip
     else:
@@ -202,20 +202,20 @@ def _bystander(folder: Path, tests: int) -> "BystanderApp":
 
 def _coverage(verdicts: list["InjectionVerdict"]) -> dict[str, dict[str, Any]]:
     """Return for each transition the number of tests, injected faults, faults without a target, and healed tests."""
-    rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "missed": 0, "healed": 0})
+    rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "injected": 0, "missed": 0, "healed": 0})
     for verdict in verdicts:
         row = rows[f"{verdict.test.machine}:{verdict.test.state}.{verdict.test.transition}"]
         row["tests"] += 1
-        row["struck"] += verdict.injected
+        row["injected"] += verdict.injected
         row["missed"] += bool(verdict.missed)
         row["healed"] += verdict.healed
     return dict(rows)
 
 
 def _show(verdicts: list["InjectionVerdict"], passed_over: list[str]) -> None:
-    table = Table("transition", "tests", "struck", "missed", "healed", box=None, pad_edge=False)
+    table = Table("transition", "tests", "injected", "missed", "healed", box=None, pad_edge=False)
     for name, row in _coverage(verdicts).items():
-        table.add_row(name, *(str(row[column]) for column in ("tests", "struck", "missed", "healed")))
+        table.add_row(name, *(str(row[column]) for column in ("tests", "injected", "missed", "healed")))
     Console().print(table, markup=False)
     healed = sum(verdict.healed for verdict in verdicts)
     missed = sum(bool(verdict.missed) for verdict in verdicts)

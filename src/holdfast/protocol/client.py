@@ -234,7 +234,7 @@ class Client:
 def _errors(content: bytes) -> list[FieldError]:
     """Return the errors of a document in an error answer."""
     try:
-        errors = json.loads(content).get("problems", [])
+        errors = json.loads(content).get("errors", [])
         return [FieldError(tuple(error["place"]), str(error["text"])) for error in errors]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []

@@ -207,7 +207,7 @@ class PeHost:
                     targets += [replica.rsplit(".", 1)[0], loop.assigned.pe]
                 if loop.state in ("failed", "finished") or fault["target"] not in targets:
                     continue
-                self._emit("struck", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
+                self._emit("injected", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
                 if fault["kind"] == "crash":
                     loop.kill()
                 elif fault["kind"] == "stall":

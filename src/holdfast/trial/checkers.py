@@ -135,7 +135,7 @@ def every_fault_injected(events: Sequence[HistoryEvent], *, scheduled: int) -> V
     if len(faults) < scheduled:
         reason = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
         return Verdict(name, False, reason, {"injected": len(faults), "scheduled": scheduled})
-    executed = {event.about["order"] for event in events if event.kind == "struck"}
+    executed = {event.about["order"] for event in events if event.kind == "injected"}
     missed = [about["what"] for about in faults if about.get("dead") or not executed.issuperset(about.get("orders", ()))]
     figures = {"injected": scheduled - len(missed), "scheduled": scheduled}
     if missed:

@@ -90,7 +90,7 @@ class FaultInjector:
         for active in [active for active in self._active if active.ends_s <= now_s]:
             self._active.remove(active)
             active.undo()
-            self._history.append("mended", {"what": active.text})
+            self._history.append("undone", {"what": active.text})
         for fault in [fault for fault in self._pending if fault.at_s <= now_s]:
             try:
                 self._inject(fault, now_s)

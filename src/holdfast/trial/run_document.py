@@ -76,7 +76,7 @@ def compare_with_whole_trace(job: Job, run: JobRun) -> dict[str, Difference | No
     app = load_app(job.application)
     graph = app.graph()
     mapping = read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in graph.sources])
-    spark = open_session("local[*]", name="holdfast proof", memory="2g")
+    spark = open_session("local[*]", name="holdfast second law", memory="2g")
     try:
         with opened_trace(spark, graph, job.feed.trace, columns=mapping) as sources:
             return differences(spark, app, sources, out=Store(job.out), timeline=run.timeline)

@@ -81,7 +81,7 @@ def tasks_table(document: dict[str, Any], timeline: Timeline | None) -> Table:
     table.title = f"{document['name']}: {document['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")
     table.title_justify = "left"
     for task in document["tasks"]:
-        best = _best(task)
+        best = _furthest_replica(task)
         status = (best or {}).get("status") or {}
         table.add_row(
             task["task"],
@@ -99,7 +99,7 @@ def one_line(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Ti
     """Return the state of the job, its sinks and the lost nodes in one line, for a log."""
     sinks = [task for task in document["tasks"] if task["kind"] == "sink"]
     parts = [f"{document['name']}: {document['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")]
-    parts += [f"{sink['task']}: {_output_text((_best(sink) or {}).get('status') or {}, timeline)}" for sink in sinks]
+    parts += [f"{sink['task']}: {_output_text((_furthest_replica(sink) or {}).get('status') or {}, timeline)}" for sink in sinks]
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
     if lost:
         parts.append(f"lost nodes: {', '.join(lost)}")
@@ -138,7 +138,8 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_ERROR_CHARS else f"{text[:MAX_ERROR_CHARS]} ..."
 
 
-def _best(task: dict[str, Any]) -> dict[str, Any] | None:
+def _furthest_replica(task: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the replica that stands for the task in the view: a running one if possible, and of those the furthest."""
     running = [replica for replica in task["replicas"] if replica["status"]]
     return max(running, key=lambda r: (r["state"] in ("running", "finished"), r["status"].get("live") or -1), default=None)
 

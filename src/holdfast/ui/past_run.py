@@ -123,7 +123,7 @@ def _build_page_event(event: HistoryEvent) -> dict[str, Any] | None:
             return {**blank, **who, "at_s": about["reported_s"], "kind": about["what"], "text": about["text"], "data": data}
         case "fault":
             return {**blank, "kind": "fault", "text": about["what"], "data": {"tasks": about.get("tasks", [])}}
-        case "mended":
+        case "undone":
             return {**blank, "kind": "control", "text": f"fault ended: {about['what']}"}
         case "restored":
             return {**blank, "kind": "control", "text": f"{about['task']} continues from its checkpoint"}

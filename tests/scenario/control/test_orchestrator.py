@@ -29,7 +29,7 @@ JOB = Job.model_validate(
 
 
 def test_control_plane_heals_when_killed_around_transitions(tmp_path):
-    struck = [
+    injections = [
         ("submitted", "parse", "before", "crash-orchestrator"),
         ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
         ("running", "recover", "after", "crash-orchestrator"),
@@ -42,7 +42,7 @@ def test_control_plane_heals_when_killed_around_transitions(tmp_path):
     tests = [
         *(
             InjectionTest(state=state, transition=transition, moment=moment, fault=fault)
-            for state, transition, moment, fault in struck
+            for state, transition, moment, fault in injections
         ),
         *random.Random(5).sample(every, 3),
     ]

@@ -150,7 +150,7 @@ def test_check_prints_the_size_of_its_sample(holdfast, bargain, tmp_path):
 def test_check_without_a_trace_checks_the_definitions(holdfast, bargain):
     ran = holdfast("check", bargain, "--json")
     assert ran.code == 0
-    assert json.loads(ran.out) == {"application": "bargain-discovery", "holds": True, "problems": [], "sampled": False}
+    assert json.loads(ran.out) == {"application": "bargain-discovery", "holds": True, "errors": [], "sampled": False}
 
 
 def test_check_reports_all_errors_at_once(holdfast, written, market):
@@ -170,7 +170,7 @@ def test_check_reports_errors_of_trace_and_definitions_as_json(holdfast, written
     document = json.loads(ran.out)
     assert ran.code == 2
     assert document["holds"] is False
-    assert [error.split("'")[0] for error in document["problems"]] == ["the score ", "trace "]
+    assert [error.split("'")[0] for error in document["errors"]] == ["the score ", "trace "]
 
 
 def test_check_names_an_operator_that_fails_on_rows(holdfast, written, market):

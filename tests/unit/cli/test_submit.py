@@ -43,7 +43,7 @@ def test_orchestrators_errors_are_shown_with_line_numbers(submit):
         {"place": ["log"], "text": "is missing"},
     ]
     text = "job: a b\ntype: forever\npes:\n  x: {lives_s: .nan}\n"
-    done, sent = submit(text, status=422, answer={"error": "job has 3 errors", "problems": errors})
+    done, sent = submit(text, status=422, answer={"error": "job has 3 errors", "errors": errors})
     assert sent == [{"job": "a b", "type": "forever", "pes": {"x": {"lives_s": "NaN"}}}]
     assert isinstance(done.exception, DocumentError)
     assert done.exception.thing.endswith("job.yaml")

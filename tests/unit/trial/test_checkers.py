@@ -62,7 +62,7 @@ def test_fault_due_after_the_end_fails_the_check():
 
 def test_injection_is_unknown_if_no_replica_executed_the_order():
     fault = HistoryEvent(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
-    executed = [HistoryEvent(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
+    executed = [HistoryEvent(1.6, "n1", "injected", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
     assert injection_verdict([fault, *executed], 1)[0] is True
     assert injection_verdict([fault, *executed[:1]], 1) == (None, "1 of 1 faults had no live target, first: crash pe a/0 b/0")
 

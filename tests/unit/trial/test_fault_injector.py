@@ -136,7 +136,7 @@ def test_fault_is_injected_when_due_and_undone_at_its_end(tmp_path):
     assert cluster.actions == ["SIGSTOP host of n1", "SIGCONT host of n1"]
     (fault,) = events(cluster, "fault")
     assert (fault["what"], fault["tasks"]) == ("stall host n1", ["a/0"])
-    assert [about["what"] for about in events(cluster, "mended")] == ["stall host n1"]
+    assert [about["what"] for about in events(cluster, "undone")] == ["stall host n1"]
 
 
 def test_slow_undo_does_not_prevent_other_undos(tmp_path):
@@ -220,7 +220,7 @@ def test_host_with_the_replica_executes_and_reports_the_order(tmp_path, target):
         host._inject_faults()
         host._inject_faults()
     assert loop.actions == ["kill"]
-    (fault,), (injected,) = events(cluster, "fault"), events(cluster, "struck")
+    (fault,), (injected,) = events(cluster, "fault"), events(cluster, "injected")
     assert fault["orders"] == [injected["order"]]
     assert (fault["tasks"], injected["replica"], injected["node"]) == (
         ["vwap/0"] if "/" in target else ["vwap"],
@@ -254,7 +254,7 @@ def test_dead_replica_gets_no_fault(tmp_path):
     loop.state = "failed"
     inject(cluster, crash(1, "pe", "vwap/0")).step(1)
     hosts[1]._inject_faults()
-    assert (loop.actions, events(cluster, "struck")) == ([], [])
+    assert (loop.actions, events(cluster, "injected")) == ([], [])
 
 
 def test_expired_order_is_not_executed(tmp_path):
@@ -265,7 +265,7 @@ def test_expired_order_is_not_executed(tmp_path):
     path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_VALID_S - 1}))
     hosts, loop = hosts_with_replica(cluster)
     hosts[1]._inject_faults()
-    assert (loop.actions, events(cluster, "struck")) == ([], [])
+    assert (loop.actions, events(cluster, "injected")) == ([], [])
     assert not path.exists()
 
 

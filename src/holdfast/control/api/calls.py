@@ -284,7 +284,7 @@ def error_response(
     response: type[Response] = Response,
 ) -> Response:
     """Return an answer with an error text and the errors of a document."""
-    fields = {"problems": [{"place": error.place, "text": error.text} for error in errors]} if errors else {}
+    fields = {"errors": [{"place": error.place, "text": error.text} for error in errors]} if errors else {}
     return response(
         json.dumps({"error": text, **fields}, ensure_ascii=True),
         status_code=status,

@@ -58,7 +58,7 @@ _FIELD_ERROR = {
 }
 _ERROR = {
     "type": "object",
-    "properties": {"error": {"type": "string"}, "problems": {"type": "array", "items": _FIELD_ERROR}},
+    "properties": {"error": {"type": "string"}, "errors": {"type": "array", "items": _FIELD_ERROR}},
     "required": ["error"],
 }
 

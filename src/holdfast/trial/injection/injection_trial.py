@@ -70,10 +70,10 @@ class InjectionVerdict:
             "transition": self.test.transition,
             "moment": self.test.moment,
             "fault": self.test.fault,
-            "struck": self.injected,
+            "injected": self.injected,
             "missed": self.missed,
             "healed": self.healed,
-            "problems": list(self.errors),
+            "errors": list(self.errors),
             "ended": self.state,
             "took_s": round(self.took_s, 3),
         }
