@@ -22,6 +22,19 @@ class Server:
         self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", name)
         return f"postgresql://holdfast@127.0.0.1:{self.port}/{name}"
 
+    def execute(self, statement: str, *, name: str = "postgres") -> None:
+        """Execute one statement in a database, as an administrator."""
+        self.run("psql", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", "-d", name, "-v", "ON_ERROR_STOP=1", "-c", statement)
+
+    def set_read_only(self, read_only: bool) -> None:
+        """Refuse the writes of new transactions, as a server does that is not promoted yet in a failover."""
+        self.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if read_only else 'off'}")
+        self.execute("SELECT pg_reload_conf()")
+
+    def terminate_connections(self) -> None:
+        """Break every connection but the administrator's."""
+        self.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL")
+
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
         self.run("pg_ctl", "-D", self.folder / "data", "-l", self.folder / "log", "-w", "-o", options, "start")

@@ -17,8 +17,8 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 @click.option(
     "--orchestrator",
     required=True,
-    metavar="URL|DIR",
-    help="URL of the orchestrator, or its --work folder if it runs on this machine.",
+    metavar="URL[,URL]|DIR",
+    help="URL of the orchestrator, with standbys several, or its --work folder if it runs on this machine.",
 )
 @click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token.  [default: node.token in DIR]")
 @click.option("--name", help="Name of the node.  [default: the machine's]")

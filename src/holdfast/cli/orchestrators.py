@@ -29,8 +29,9 @@ def orchestrator_options(command: F) -> F:
         click.option("--token-file", type=click.Path(path_type=Path), help="File with the token.  [default: user.token in DIR]"),
         click.option(
             "--orchestrator",
-            metavar="URL|DIR",
-            help="URL of the orchestrator, or its --work folder.  [default: HOLDFAST_URL, else ./orchestrator]",
+            metavar="URL[,URL]|DIR",
+            help="URL of the orchestrator, with standbys several, or its --work folder.  "
+            "[default: HOLDFAST_URL, else ./orchestrator]",
         ),
     ):
         command = option(command)

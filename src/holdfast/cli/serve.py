@@ -23,6 +23,11 @@ from holdfast.terminal import say
               help="Accept applications, plans, strategies and column mappings only from this folder.")  # fmt: skip
 @click.option("--data", multiple=True, metavar="DIR|URL",
               help="Accept traces, logs and output only under this folder or URL. Repeat the option for more.")  # fmt: skip
+@click.option("--standby", is_flag=True, help="If another orchestrator leads, wait and take over when its lease ends.")
+@click.option("--lease", "lease_s", default=10.0, show_default=True, type=FiniteRange(1),
+              help="Seconds without a renewal after which a standby takes over. Give all orchestrators the same.")  # fmt: skip
+@click.option("--restored", is_flag=True,
+              help="The database is a restored backup: use numbers that no node knows, and start all replicas again.")  # fmt: skip
 @click.option("--beat", "beat_s", default=0.5, show_default=True, type=FiniteRange(0.05), help="Seconds between a node's beats.")
 @click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=FiniteRange(0.2),
               help="Seconds without a beat after which a node is lost; at least four beats.")  # fmt: skip
@@ -46,6 +51,9 @@ def serve(
     machines: tuple[Path, ...],
     applications: Path | None,
     data: tuple[str, ...],
+    standby: bool,
+    lease_s: float,
+    restored: bool,
     beat_s: float,
     lost_after_s: float,
     recovery_wait_s: float,
@@ -62,7 +70,7 @@ def serve(
     \b
     Example:
       holdfast serve --work cluster
-      holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
+      holdfast serve --work cluster --standby --database postgresql://me@db/holdfast
     """
     from holdfast.control import Listening, bind
 
@@ -78,6 +86,9 @@ def serve(
     settings = OrchestratorSettings(
         work=work,
         database=database or f"sqlite:///{work / 'jobs.db'}",
+        standby=standby,
+        lease_s=lease_s,
+        restored=restored,
         beat_s=beat_s,
         lost_after_s=lost_after_s,
         recovery_wait_s=recovery_wait_s,

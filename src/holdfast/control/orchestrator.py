@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.control.api.submission_checks import Conflict, NotFound, check_activation
@@ -23,7 +24,7 @@ from holdfast.control.jobs.state_machine import WRITE, Command, Event, IllegalTr
 from holdfast.control.nodes.replicas import Replicas
 from holdfast.control.plugins import ActionMethod, plugin_class, plugin_names
 from holdfast.control.settings import OrchestratorSettings
-from holdfast.control.storage.database import Fenced
+from holdfast.control.storage.database import DatabaseUnreachable, LeadershipLost, NotStorable
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 
@@ -71,7 +72,7 @@ class Orchestrator:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_job = 1
         self._event_ids = itertools.count(1)
-        self._processed: dict[int, asyncio.Event] = {}
+        self._processed: dict[int, asyncio.Future[None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.plugins: dict[str, Any] = {}
         for name in plugin_names(settings.plugins):
@@ -101,25 +102,29 @@ class Orchestrator:
         return self.persistence.database.term
 
     async def begin(self) -> None:
-        """Take the next term and read the stored state. After that, nodes may register."""
-        await asyncio.to_thread(self.persistence.database.open)
+        """Become the leader and read the stored state. After that, nodes may register. Raises LeaseHeld, unless this is a standby,
+        which waits until the present leader's lease ends."""
+        database, settings = self.persistence.database, self.settings
+        await asyncio.to_thread(database.open, standby=settings.standby, restored=settings.restored)
         self.events.begin(self.term)
         self.recovery.begin()
 
     async def run(self) -> None:
-        """Finish the recovery, then work until stopped. Raises Fenced when another orchestrator has taken over."""
+        """Finish the recovery, then work until stopped. Raises LeadershipLost when another orchestrator has taken over, or when the
+        lease could not be renewed."""
         self.spawn(self.recovery.finish())
         self.spawn(self.observers.run())
         self.spawn(self.agents.run())
         self.spawn(self.resources.watch())
-        self.spawn(self._watch_term())
+        self.spawn(self.persistence.database.keep_lease())
         try:
             await self.ended
         finally:
             for task in self._tasks:
                 task.cancel()
+            self.persistence.database.stop_waiting()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            self.persistence.database.close()
+            await asyncio.to_thread(self.persistence.database.close, release=self.ended.exception() is None)
 
     def stop(self, error: BaseException | None = None) -> None:
         """End `run`, with the error if there is one."""
@@ -129,7 +134,7 @@ class Orchestrator:
         self.dispatch.renew_assignments(self.resources.nodes)  # nodes that wait for an assignment get an answer
         self.events.wake()
 
-    def spawn(self, work: Awaitable[Any]) -> None:
+    def spawn(self, work: Awaitable[Any]) -> asyncio.Task[None]:
         """Run a task concurrently. If it fails, the orchestrator stops, because nothing else would notice the failure."""
 
         async def watched() -> None:
@@ -143,6 +148,7 @@ class Orchestrator:
         task = asyncio.create_task(watched())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def submit(self, document: Job) -> int:
         """Accept a job without `job_errors`; return its number once the job is durable. Raises Conflict."""
@@ -191,16 +197,18 @@ class Orchestrator:
         return self.post(job, "activate", data={"active": {task: tuple(each) for task, each in active.items()}}, cause=cause)
 
     async def wait_until_processed(self, event: Event, *, within_s: float) -> bool:
-        """Wait until an event is processed and its effects are durable. Return whether that happened in time."""
-        processed = self._processed.setdefault(event.id, asyncio.Event())
+        """Wait until an event is processed and its effects are durable. Return whether that happened in time.
+
+        Raises Conflict if the job's state has no transition for it any more, and HoldfastError if it could not be carried out.
+        """
+        processed = self._processed.setdefault(event.id, asyncio.get_running_loop().create_future())
         try:
-            async with asyncio.timeout(within_s):
-                await processed.wait()
-        except TimeoutError:
-            return False
+            done, _ = await asyncio.wait({processed}, timeout=within_s)
         finally:
             self._processed.pop(event.id, None)
-        return True
+        for each in done:
+            each.result()
+        return bool(done)
 
     def job(self, number: int) -> JobState:
         """Return a job that has not ended. Raises NotFound."""
@@ -238,7 +246,7 @@ class Orchestrator:
                 await work
             except asyncio.CancelledError:
                 raise
-            except Fenced as error:
+            except LeadershipLost as error:
                 self.stop(error)
             except Exception as error:
                 self._post_error(job, what, error)
@@ -262,31 +270,39 @@ class Orchestrator:
         while job.queue and not job.ended:
             event = job.queue.popleft()
             try:
-                await self._process(job, event)
-            except Fenced as error:
-                self.stop(error)
+                error = await self._process(job, event)
+            except LeadershipLost as lost:
+                self.stop(lost)
                 return
-            if event.id in self._processed:
-                self._processed[event.id].set()
+            self._note_processed(event, error)
         if job.ended:
-            for event in job.queue:  # the job has ended, so nobody need wait for its later events
-                if event.id in self._processed:
-                    self._processed[event.id].set()
+            for event in job.queue:  # nobody need wait for the later events of an ended job
+                self._note_processed(event, Conflict(f"job {job.id} is {job.lifecycle.state}: it has ended"))
             self._forget(job)
 
-    async def _process(self, job: JobState, event: Event) -> None:
+    def _note_processed(self, event: Event, error: HoldfastError | None) -> None:
+        """Answer the caller that waits for an event."""
+        waiting = self._processed.get(event.id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None) if error is None else waiting.set_exception(error)
+
+    async def _process(self, job: JobState, event: Event) -> HoldfastError | None:
+        """Carry out an event. Return why it was not carried out, if so."""
         if is_stale(job.lifecycle, event):
-            return
+            return None
         try:
             moved, commands = step(job.machine, job.lifecycle, event)
         except IllegalTransition as error:
             if event.name != STATUS:
                 self.events.emit("job", str(error), job=job.id)
-            return
-        await self._execute(job, moved, commands, event)
+            return Conflict(str(error))
+        return await self._execute(job, moved, commands, event)
 
-    async def _execute(self, job: JobState, moved: Lifecycle, commands: list[Command], event: Event) -> None:
-        """Run the commands of one event in order. The job enters its next state once that is durable, before the first action."""
+    async def _execute(self, job: JobState, moved: Lifecycle, commands: list[Command], event: Event) -> HoldfastError | None:
+        """Run the commands of one event in order. The job enters its next state once that is durable, before the first action.
+
+        Return the error of a command that failed. A storage error is none: the command waits and is repeated.
+        """
         entered = moved is job.lifecycle
         if not entered and event.name in ("error", "cancel", "gaveUp"):  # the event that ends the job gives the reason
             job.reason, job.failed = event.cause, event.name != "cancel"
@@ -294,19 +310,35 @@ class Orchestrator:
         try:
             for command in commands:
                 if command.name == WRITE:
-                    await self.persistence.write_transition(job, moved)
+                    await self._repeat_until_stored(job, command, lambda: self.persistence.write_transition(job, moved))
                 if not command.before and not entered:
                     self._enter(job, moved, event)
                     entered = True
                 if command.name != WRITE:
-                    await self.actions[command.name](job, command)
-        except (Fenced, asyncio.CancelledError):
+                    action = partial(self.actions[command.name], job, command)
+                    await self._repeat_until_stored(job, command, action)
+        except (LeadershipLost, DatabaseUnreachable, asyncio.CancelledError):
             raise
         except Exception as error:
             self._post_error(job, command.name if command else event.name, error)
-            return
+            return HoldfastError(f"job {job.id}: '{event.name}' could not be carried out: {_cause(error)}")
         if not entered:
             self._enter(job, moved, event)
+        return None
+
+    async def _repeat_until_stored(self, job: JobState, command: Command, action: Callable[[], Awaitable[None]]) -> None:
+        """Run an action. While the database takes no write of it, the job pauses: it reports that and tries again."""
+        for attempt in itertools.count(1):
+            try:
+                await action()
+                return
+            except (NotStorable, DatabaseUnreachable) as error:
+                if self.stopping:
+                    raise
+                if attempt == 1:
+                    self.say(f"job {job.id} pauses in {command.name}: {error}")
+                    self.events.emit("control", f"{command.name} waits for the database: {error}", job=job.id)
+                await self.time.sleep(min(5.0, 0.1 * 2**attempt))
 
     def _enter(self, job: JobState, moved: Lifecycle, event: Event) -> None:
         was = job.lifecycle.state
@@ -321,7 +353,7 @@ class Orchestrator:
             self.say_error(f"job {job.id}, {what}", error)
         job.errors += 1
         since = job.lifecycle.version
-        cause = str(error) or type(error).__name__
+        cause = _cause(error)
         self.events.emit("control", f"{what} failed: {cause}", job=job.id)
         wait_s = 0.0 if job.errors == 1 else min(5.0, 0.1 * 2**job.errors)
         asyncio.get_running_loop().call_later(wait_s, lambda: self.post(job, "error", cause=cause, since=since))
@@ -359,16 +391,6 @@ class Orchestrator:
                 text = f"log '{log}' is being written by job {job.id} ('{job.name}', {state})"
                 raise Conflict(f"{text}; give each job a log of its own, or let that one end")
 
-    async def _watch_term(self) -> None:
-        while True:
-            await self.time.sleep(1.0)
-            try:
-                await self.persistence.database.check_term()
-            except Fenced:
-                raise
-            except HoldfastError:
-                continue  # the database is unreachable: writers wait for it and report that
-
     def _actions(self) -> dict[str, ActionMethod]:
         actions: dict[str, ActionMethod] = {}
         for plugin in self.plugins.values():
@@ -381,3 +403,12 @@ class Orchestrator:
             machine = read_machine(path, actions=self.actions)
             machines[machine.name] = machine
         return self.faults.add_faults(machines, self.settings.inject) if self.settings.inject else machines
+
+
+def _cause(error: Exception) -> str:
+    """Return an error as users see it. The text of an unexpected error may contain SQL or paths; it goes to the log instead."""
+    if isinstance(error, HoldfastError):
+        return str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{type(error).__name__}; the orchestrator's log has the details"

@@ -18,6 +18,10 @@ class OrchestratorSettings:
     work: Path
     database: str
     name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    address: str = ""
+    lease_s: float = 10.0
+    standby: bool = False
+    restored: bool = False
     beat_s: float = 0.5
     lost_after_s: float = 3.0
     recovery_wait_s: float = 10.0

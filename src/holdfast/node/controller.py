@@ -31,7 +31,6 @@ from holdfast.protocol.node_link import (
     LinkError,
     NodeLink,
     OrchestratorBusy,
-    OrchestratorSuperseded,
     RegistrationOutdated,
 )
 
@@ -201,11 +200,6 @@ class NodeController:
                 agents=agents,
             )
         )
-        if answer.term < newest:
-            raise OrchestratorSuperseded(
-                f"the orchestrator that answered has term {answer.term}, but this node has already obeyed term {newest}; "
-                "if its database was created again, give the node a new --work"
-            )
         if self._link_error is not None or answer.term != self._term:
             self._log(f"registered as {self.node.name} with the orchestrator of term {answer.term}")
         self._term, self._link_error, self._beat_every_s = answer.term, None, answer.every_s

@@ -17,9 +17,9 @@ import httpx
 from holdfast.documents.document import FieldError
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import LARGEST
+from holdfast.protocol.messages import LARGEST, NOT_LEADER
 from holdfast.protocol.node_link import OrchestratorUnreachable as OrchestratorUnreachable
-from holdfast.protocol.node_link import check_url, error_text, parse_token, read_address, read_token
+from holdfast.protocol.node_link import error_text, parse_token, read_address, read_token, split_urls
 
 URL = "HOLDFAST_URL"
 TOKEN = "HOLDFAST_TOKEN"
@@ -40,13 +40,17 @@ class WaitFailed(HoldfastError):
 
 
 class Client:
-    """A client with a user token. As a context manager, it closes its connections at the end."""
+    """A client with a user token. As a context manager, it closes its connections at the end.
+
+    `url` may have several addresses, separated by commas. A call goes to the one that is the leader.
+    """
 
     def __init__(self, url: str, token: str, *, certificate: Path | None = None) -> None:
-        self.url, self.token = url.rstrip("/"), token
-        check_url(self.url)
+        self.urls, self.token = split_urls(url), token
+        self._leader = 0
         try:
-            verify = ssl.create_default_context(cafile=certificate) if self.url.startswith("https") else False
+            secure = any(each.startswith("https") for each in self.urls)
+            verify = ssl.create_default_context(cafile=certificate) if secure else False
         except OSError as error:
             raise HoldfastError(f"certificate '{certificate}' cannot be used: {error}; give a PEM file") from error
         self._http = httpx.Client(headers={"authorization": f"Bearer {token}"}, timeout=CALL_S, verify=verify)
@@ -197,24 +201,43 @@ class Client:
                 replicas = count_replicas(state["replicas"])
                 raise WaitFailed(f"node '{node}' is {state['state']} and has {replicas} after {limit_s:g} s{why}")
 
+    @property
+    def url(self) -> str:
+        """The address that answered last as the leader, or that is tried next."""
+        return self.urls[self._leader % len(self.urls)]
+
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **content: Any) -> dict[str, Any]:
+        """Call the leader. The next address is tried if one cannot be reached or is not the leader: it has carried out nothing."""
+        for remaining in reversed(range(len(self.urls))):
+            try:
+                return self._call_one(method, self.url, path, limit_s=limit_s, **content)
+            except OrchestratorUnreachable as error:
+                self._leader += 1
+                if not remaining or not isinstance(error, _NotReached):
+                    raise
+        raise AssertionError("there is at least one address")
+
+    def _call_one(self, method: str, url: str, path: str, *, limit_s: float, **content: Any) -> dict[str, Any]:
         try:
-            answer = self._http.request(method, self.url + path, timeout=limit_s, **content)
+            answer = self._http.request(method, url + path, timeout=limit_s, **content)
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise OrchestratorUnreachable(
-                f"the orchestrator at {self.url} was reached and did not answer within {limit_s:g} s; "
+                f"the orchestrator at {url} was reached and did not answer within {limit_s:g} s; "
                 "it may still carry out the call: check with 'holdfast jobs', or repeat the call"
             ) from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 raise HoldfastError(
-                    f"the certificate of the orchestrator at {self.url} is not trusted ({error}); "
+                    f"the certificate of the orchestrator at {url} is not trusted ({error}); "
                     "give --certificate with the PEM file of the authority that signed it, or of itself"
                 ) from error
-            raise OrchestratorUnreachable(
-                f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
+            kind = _NotReached if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else OrchestratorUnreachable
+            raise kind(
+                f"no orchestrator answers at {url} ({error or type(error).__name__}); start one with 'holdfast serve', "
                 f"or give its address with --orchestrator or {URL}"
             ) from error
+        if answer.status_code == NOT_LEADER:
+            raise _NotReached(f"the orchestrator at {url} answered: {error_text(answer.content)}")
         if answer.status_code >= 300:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
             text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
@@ -225,10 +248,14 @@ class Client:
             document = None
         if not isinstance(document, dict):
             raise HoldfastError(
-                f"the server at {self.url} is not an orchestrator: wanted a JSON object, got {answer.text[:60]!r}; "
+                f"the server at {url} is not an orchestrator: wanted a JSON object, got {answer.text[:60]!r}; "
                 f"give its address with --orchestrator or {URL}"
             )
         return document
+
+
+class _NotReached(OrchestratorUnreachable):
+    """No orchestrator has received the call, or one that is not the leader."""
 
 
 def _errors(content: bytes) -> list[FieldError]:

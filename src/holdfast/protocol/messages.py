@@ -21,6 +21,9 @@ NODE_HEADER = "x-holdfast-node"
 """The header with the node's name. A node that calls too often is refused before the body is read, and the path of a registration
 does not contain the name."""
 
+NOT_LEADER = 421
+"""The HTTP status (Misdirected Request) of an orchestrator that is not the leader. It has not carried out the call."""
+
 State = Literal["starting", "running", "idle", "finished", "failed"]
 """The state of a replica, as its PE host reports it."""
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.protocol.http_client import HttpClient, HttpResponse, NoResponse
-from holdfast.protocol.messages import NODE_HEADER, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
+from holdfast.protocol.messages import NODE_HEADER, NOT_LEADER, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
 
 POLL_S = 20.0
 """How long the orchestrator may hold a request for an assignment open."""
@@ -52,14 +52,15 @@ class OrchestratorSuperseded(LinkError):
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorAddress:
-    """The URL of an orchestrator, and the token to call it with."""
+    """The URLs of an orchestrator and its standbys, and the token to call them with."""
 
-    url: str
+    urls: tuple[str, ...]
     token: str
 
 
 def locate_orchestrator(where: str, token: Path | None) -> Callable[[], OrchestratorAddress]:
-    """Return a function that finds the orchestrator at a URL, or by the work folder of one on this machine.
+    """Return a function that finds the orchestrator at a URL, or one of several URLs separated by commas, or by the work folder of
+    one on this machine.
 
     The function reads the address and token files at every call, because the orchestrator may return at another address.
     It raises OrchestratorUnreachable while they have no usable content.
@@ -69,21 +70,31 @@ def locate_orchestrator(where: str, token: Path | None) -> Callable[[], Orchestr
         raise HoldfastError(f"orchestrator '{where}' needs a token: give --token-file with its node.token")
 
     if folder is None:
-        check_url(where)
+        split_urls(where)
     if token is not None and token.is_file():
         read_token(token)
 
     def locate() -> OrchestratorAddress:
-        url = where if folder is None else _read_file(folder / "address", read_address)
-        return OrchestratorAddress(url.rstrip("/"), _read_file(token or Path(where) / "node.token", read_token))
+        urls = split_urls(where if folder is None else _read_file(folder / "address", read_address))
+        return OrchestratorAddress(urls, _read_file(token or Path(where) / "node.token", read_token))
 
     return locate
 
 
-def check_url(url: str) -> None:
-    """Raise HoldfastError unless this can be the URL of an orchestrator."""
-    if not _is_address(url):
-        raise HoldfastError(f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
+def split_urls(text: str) -> tuple[str, ...]:
+    """Return the URLs in a text, which are separated by commas. Raises HoldfastError unless each can be one of an orchestrator.
+
+    >>> split_urls("http://a:8470/, https://b:8470")
+    ('http://a:8470', 'https://b:8470')
+    """
+    urls = tuple(url.strip().rstrip("/") for url in text.split(","))
+    for url in urls:
+        if not _is_address(url):
+            raise HoldfastError(
+                f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT, several of these separated by commas, "
+                "or its --work folder"
+            )
+    return urls
 
 
 def read_address(path: Path) -> str:
@@ -135,15 +146,27 @@ class NodeLink:
     def __init__(self, name: str, locate: Callable[[], OrchestratorAddress], http: HttpClient) -> None:
         self.name, self._locate, self._http = name, locate, http
         self._address: OrchestratorAddress | None = None
+        self._leader = 0
 
     async def register(self, registration: Registration) -> RegistrationAnswer:
-        """Register the node. Looks up the orchestrator's address again."""
+        """Register the node with the first orchestrator that answers as the leader. Looks up the addresses again."""
         self._address = self._locate()
-        try:
-            response = await self._call("POST", "/v1/nodes", registration)
-        except RegistrationOutdated as error:
-            raise NodeNameTaken(str(error)) from error
-        return _parse(response, RegistrationAnswer)
+        for remaining in reversed(range(len(self._address.urls))):
+            try:
+                answer = _parse(await self._call("POST", "/v1/nodes", registration), RegistrationAnswer)
+                if answer.term < registration.heard:
+                    raise OrchestratorSuperseded(
+                        f"the orchestrator that answered has term {answer.term}, but this node has already obeyed term "
+                        f"{registration.heard}; if its database is a restored backup, start it with --restored"
+                    )
+                return answer
+            except RegistrationOutdated as error:
+                raise NodeNameTaken(str(error)) from error
+            except (OrchestratorUnreachable, OrchestratorSuperseded):
+                self._leader += 1
+                if not remaining:
+                    raise
+        raise AssertionError("there is at least one address")
 
     async def beat(self, beat: Beat) -> BeatAnswer:
         """Send a beat with its reports."""
@@ -160,10 +183,11 @@ class NodeLink:
 
     async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> HttpResponse:
         address = self._address = self._address or self._locate()
+        url = address.urls[self._leader % len(address.urls)]
         try:
             response = await self._http.call(
                 method,
-                address.url + path,
+                url + path,
                 headers={
                     "authorization": f"Bearer {address.token}",
                     "content-type": "application/json",
@@ -173,12 +197,10 @@ class NodeLink:
                 limit_s=limit_s,
             )
         except NoResponse as error:
-            raise OrchestratorUnreachable(f"orchestrator at {address.url} is unreachable: {error}") from error
+            raise OrchestratorUnreachable(f"orchestrator at {url} is unreachable: {error}") from error
         if response.status < 300:
             return response
-        raise _error_class(response.status)(
-            f"orchestrator at {address.url} answered {response.status}: {error_text(response.content)}"
-        )
+        raise _error_class(response.status)(f"orchestrator at {url} answered {response.status}: {error_text(response.content)}")
 
 
 def _error_class(status: int) -> type[LinkError]:
@@ -186,7 +208,7 @@ def _error_class(status: int) -> type[LinkError]:
         return RegistrationOutdated
     if status in (429, 503):
         return OrchestratorBusy
-    return OrchestratorUnreachable if status >= 500 else CallRefused
+    return OrchestratorUnreachable if status >= 500 or status == NOT_LEADER else CallRefused
 
 
 def error_text(content: bytes) -> str:

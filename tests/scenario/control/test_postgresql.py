@@ -1,12 +1,19 @@
 """The control plane on PostgreSQL, against a real server that the test starts, stops and starts again."""
 
+import asyncio
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.exc import DBAPIError
 
-from holdfast.control.storage.database import Database
+from holdfast.control.storage import stored_jobs
+from holdfast.control.storage.database import Candidate, Database, Fenced
+from holdfast.control.storage.engines import database_engine, database_url
+from holdfast.control.storage.schema import fence
 from holdfast.documents.job import Job
-from holdfast.protocol.client import find_client
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable, find_client
 from holdfast.trial.process_cluster import ProcessCluster
 
 JOB = Job.model_validate({"job": "a", "host_kind": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
@@ -61,16 +68,91 @@ def test_restarted_server_loses_and_duplicates_no_submission(server, tmp_path):
         assert sorted(job["name"] for job in cluster.client.all_jobs()) == sorted(names)
 
 
-def test_later_orchestrator_replaces_the_earlier_one(server, tmp_path):
-    database = server.database("rivals")
-    with ProcessCluster(tmp_path / "one", serve_options=("--database", database)) as old:
-        old.start_orchestrator()
-        assert old.client.status()["term"] == 1
-        with ProcessCluster(tmp_path / "two", serve_options=("--database", database)) as new:
-            new.start_orchestrator()
-            assert new.client.status()["term"] == 2
-            new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
-            assert "another orchestrator has taken over" in old.last_log_lines("orchestrator")
+@pytest.mark.parametrize("fault", ["read-only", "restart", "terminated"])
+def test_database_fault_pauses_work_and_cancels_nothing(fault, server, tmp_path):
+    name = f"fault_{fault.replace('-', '_')}"
+    with ProcessCluster(tmp_path, serve_options=("--database", server.database(name), "--lease", "2")) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_node("n1")
+        cluster.wait_for_nodes(1)
+        client = cluster.client
+        first = client.submit(JOB)
+        client.wait_for(first, ("running",), limit_s=60)
+        with ThreadPoolExecutor(2) as pool:
+            if fault == "read-only":
+                server.set_read_only(True)
+            elif fault == "restart":
+                server.stop()
+            else:
+                server.terminate_connections()
+            try:
+                calls = [pool.submit(until_accepted, lambda: client.submit(JOB.model_copy(update={"job": "b"})))]
+                calls.append(pool.submit(until_accepted, lambda: client.cancel(first)))
+                if fault != "terminated":  # longer than the lease: the leader steps down and becomes the leader again
+                    cluster.wait_until(lambda: "steps down" in log(cluster), limit_s=60)
+                    assert not any(call.done() for call in calls)
+            finally:
+                server.set_read_only(False) if fault == "read-only" else None
+                server.start() if fault == "restart" else None
+            for call in calls:
+                call.result(60)
+        client.wait_for(first, ("canceled",), limit_s=60)
+        second = next(job for job in client.jobs() if job["name"] == "b")
+        assert client.wait_for(second["id"], ("running",), limit_s=60)["reason"] == ""
+        assert client.job(first)["reason"] == "canceled by a user"
+        assert set(cluster.starts().values()) == {1}
+
+
+def log(cluster):
+    return (cluster.work / "orchestrator.log").read_text()
+
+
+def until_accepted(call):
+    """Repeat a call until the orchestrator accepts it. A repeated call may find its effect."""
+    ends_s = time.monotonic() + 60
+    while True:
+        try:
+            return call()
+        except OrchestratorUnreachable:
+            pass
+        except ClientError as error:
+            if error.status in (404, 409):
+                return None
+            if error.status != 503:
+                raise
+        assert time.monotonic() < ends_s
+        time.sleep(0.1)
+
+
+async def test_lock_of_a_silent_client_does_not_block_the_leader(server):
+    url = server.database("silent_client")
+    leader = Database(url, report=print)
+    leader.open()
+    silent = database_engine(database_url(url)).connect()
+    silent.execute(select(fence).with_for_update())  # and never again: the server ends the transaction
+    await asyncio.wait_for(leader.write(stored_jobs.set_draining("n1", True)), 60)
+    assert leader.read_blocking(stored_jobs.draining_nodes) == ["n1"]
+    leader.close()
+    with pytest.raises(DBAPIError):
+        silent.execute(select(fence))
+    silent.invalidate()
+
+
+async def test_commit_of_a_cut_off_leader_holds_no_lock(server):
+    """The leader's transaction locks the fence only in its last message, which also commits it."""
+    url = server.database("cut_off")
+    old, new = (Database(url, report=print, candidate=Candidate("same")) for _ in range(2))
+    old.open()
+    with old._engine.connect() as cut, cut.begin():
+        cut.execute(stored_jobs.set_draining("n1", True)[1].statement, [{"name": "n1", "draining": 1}])
+        assert await asyncio.wait_for(asyncio.to_thread(new.open), 2) == 2
+        with pytest.raises(Fenced):
+            old._is_committed(cut, 1)
+        cut.rollback()
+    with pytest.raises(Fenced):
+        await old.write(stored_jobs.set_draining("n2", True))
+    old.close()
+    new.close()
 
 
 def test_simultaneous_first_starts_get_different_terms(server):

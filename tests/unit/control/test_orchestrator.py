@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.control.api.submission_checks import Conflict
 from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
 
@@ -207,4 +208,5 @@ async def test_late_cancel_is_answered_at_once(settings):
         waits = asyncio.create_task(control.orchestrator.wait_until_processed(event, within_s=60))
         await asyncio.sleep(0)
         await control.orchestrator._process_queue(job)
-        assert await asyncio.wait_for(waits, 10)
+        with pytest.raises(Conflict, match="job 1 is failed: it has ended"):
+            await asyncio.wait_for(waits, 10)

@@ -126,7 +126,7 @@ class Bench:
     def new_controller(self, host: object = None) -> NodeController:
         return NodeController(
             NodeOffer("n1", cores=2, memory_bytes=2**30, host_kind="light"),
-            NodeLink("n1", lambda: OrchestratorAddress("http://orchestrator", self.token), self.orchestrator),
+            NodeLink("n1", lambda: OrchestratorAddress(("http://orchestrator",), self.token), self.orchestrator),
             host or self.host,  # type: ignore[arg-type]
             reports=Reports(self.work / "reports.db", clock=time.time),
             log=self.log.append,

@@ -14,11 +14,41 @@ from holdfast.protocol.node_link import locate_orchestrator
 JOB = Job(job="a", host_kind="light", pes={"x": LightPe()})
 
 
-def client(answer) -> Client:
-    opened = Client("http://orchestrator", "secret")
+def client(answer, url: str = "http://orchestrator") -> Client:
+    opened = Client(url, "secret")
     opened._http.close()
     opened._http = httpx.Client(transport=httpx.MockTransport(answer), headers={"authorization": "Bearer secret"})
     return opened
+
+
+def test_call_goes_to_the_address_that_leads():
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        if request.url.host == "dead":
+            raise httpx.ConnectError("refused")
+        return (
+            httpx.Response(421, json={"error": "a standby"})
+            if request.url.host == "standby"
+            else httpx.Response(201, json={"id": 7})
+        )
+
+    with client(answer, "http://dead:1,http://standby:1,http://leader:1") as opened:
+        assert [opened.submit(JOB), opened.submit(JOB)] == [7, 7]
+    assert asked == ["dead", "standby", "leader", "leader"]
+
+
+def test_call_that_may_have_been_carried_out_is_not_sent_to_another_address():
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.host)
+        raise httpx.ReadError("reset")
+
+    with client(answer, "http://a:1,http://b:1") as opened, pytest.raises(OrchestratorUnreachable, match="no orchestrator answers"):
+        opened.submit(JOB)
+    assert asked == ["a"]
 
 
 def test_job_is_sent_as_its_document():
@@ -221,5 +251,5 @@ def test_untrusted_certificate_has_its_own_error():
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
 def test_invalid_url_is_refused(url, tmp_path):
     for connect in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
-        with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
+        with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT, several of these"):
             connect()

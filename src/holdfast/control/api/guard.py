@@ -1,4 +1,4 @@
-"""The middleware before the API: it limits the calls of each node and applies injected message faults."""
+"""The middleware before the API: it refuses calls without a lease, limits the calls of each node and applies injected faults."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.control.api.calls import error_response
-from holdfast.protocol.messages import NODE_HEADER
+from holdfast.protocol.messages import NODE_HEADER, NOT_LEADER
 
 if TYPE_CHECKING:
-    from holdfast.control.faults.fault_plugin import Faults
+    from holdfast.control.orchestrator import Orchestrator
 
 RATE = 200.0
 BURST = 400.0
@@ -43,20 +43,29 @@ class Bucket:
         return True
 
 
+async def refuse_as_standby(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer that this orchestrator is not the leader, so that the caller tries the next address."""
+    text = "this orchestrator is not the leader; give the addresses of all orchestrators, separated by commas"
+    await error_response(NOT_LEADER, text, headers={"Retry-After": "1"})(scope, receive, send)
+
+
 class Guard:
-    """Refuses the calls of a node that calls too often, before their bodies are read.
+    """Refuses the calls of a node that calls too often, before their bodies are read, and all calls when the lease has ended.
 
     Calls are counted by node name and token. A node that floods the API slows down no other node, and a stranger who uses a
     node's name uses up none of its calls.
     """
 
-    def __init__(self, app: ASGIApp, *, faults: Faults, clock: Callable[[], float] = time.monotonic) -> None:
-        self.app, self.faults, self._clock = app, faults, clock
+    def __init__(self, app: ASGIApp, *, orchestrator: Orchestrator, clock: Callable[[], float] = time.monotonic) -> None:
+        self.app, self.orchestrator, self._clock = app, orchestrator, clock
         self._buckets: OrderedDict[tuple[str, bytes], Bucket] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
+            return
+        if not self.orchestrator.persistence.database.leads:  # this process was stopped for a while, for example
+            await refuse_as_standby(scope, receive, send)
             return
         node = _calling_node(scope["path"])
         caller = _registering_node(scope) if node is None else node
@@ -65,7 +74,7 @@ class Guard:
                 scope, receive, send
             )
             return
-        await self.faults.pass_on(node, self.app, scope, receive, send)
+        await self.orchestrator.faults.pass_on(node, self.app, scope, receive, send)
 
     def _allows(self, caller: tuple[str, bytes]) -> bool:
         now_s = self._clock()

@@ -91,7 +91,7 @@ class Api(Plugin):
             routes.extend(plugin.routes())
             plugin.begin()
         app = Starlette(routes=routes, exception_handlers={404: _no_such_call, 405: _no_such_call, Exception: self._internal_error})
-        app.add_middleware(Guard, faults=self.orchestrator.faults)
+        app.add_middleware(Guard, orchestrator=self.orchestrator)
         return app
 
     def calls(self) -> list[Call]:
@@ -274,7 +274,12 @@ class Api(Plugin):
         node = self.orchestrator.resources.mark_alive(request.path["name"], beat)
         if beat.reports and self.orchestrator.recovering:
             raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
-        return ApiAnswer(self.orchestrator.resources.take_beat(node, beat))
+        answer = self.orchestrator.resources.take_beat(node, beat)
+        if unstored := self.orchestrator.restart_policy.unstored:
+            _, waiting = await asyncio.wait(set(unstored), timeout=DONE_S)
+            if waiting or self.orchestrator.stopping:
+                raise Refusal(503, "the reports are not stored yet; send them again", headers={"Retry-After": "1"})
+        return ApiAnswer(answer)
 
     async def assignment(self, request: ApiRequest) -> ApiAnswer:
         newer = await self.orchestrator.resources.assignment(
@@ -317,7 +322,7 @@ class Api(Plugin):
 
     async def _internal_error(self, request: Request, error: Exception) -> Response:
         self.orchestrator.say_error(f"{request.method} {request.url.path[:200]}", error)
-        return error_response(500, f"{type(error).__name__}: {error}")
+        return error_response(500, f"{type(error).__name__} in the orchestrator; its log has the details")
 
     async def _read(self, query: Any) -> Any:
         return await self.orchestrator.persistence.database.read(query)

@@ -11,7 +11,7 @@ from holdfast.control.jobs.job_state import JobState
 from holdfast.control.jobs.state_machine import Lifecycle
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
-from holdfast.control.storage.database import Change, Database
+from holdfast.control.storage.database import Candidate, Change, Database
 from holdfast.control.storage.stored_jobs import StoredJob
 
 
@@ -21,7 +21,8 @@ class Persistence(Plugin):
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         settings = orchestrator.settings
-        self.database = Database(settings.database, report=lambda text: orchestrator.say(text), owner=settings.name)
+        candidate = Candidate(settings.name, settings.address, settings.lease_s)
+        self.database = Database(settings.database, report=lambda text: orchestrator.say(text), candidate=candidate)
 
     async def write_job(self, job: JobState) -> None:
         """Write a new job. When this returns, the job is durable."""

@@ -171,7 +171,8 @@ class ResourceManager(Plugin):
         """Return why a node that obeys a later orchestrator is refused. Report it once per node."""
         text = (
             f"node '{offer.name}' has heard from an orchestrator of term {offer.heard}, and this one is of term "
-            f"{self.orchestrator.term}: use that one; or, if the database was created again, give the node a new --work"
+            f"{self.orchestrator.term}: use that one; or, if the database is a restored backup, start this one with --restored; "
+            "or, if the database is a new one, give the node a new --work"
         )
         if offer.name not in self._of_later_term and len(self._of_later_term) < MAX_NODES:
             self._of_later_term.add(offer.name)

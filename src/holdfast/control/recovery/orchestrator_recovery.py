@@ -21,6 +21,7 @@ from holdfast.control.jobs.state_machine import Lifecycle, StateChange
 from holdfast.control.nodes.resource_manager import TICK_S, WakingTime
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
+from holdfast.control.storage.database import RESTORED_SKIP
 from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.documents.document import restore_document
 from holdfast.documents.job import Job, Layout
@@ -41,7 +42,7 @@ class OrchestratorRecovery(Plugin):
         """Phases 1 and 2: read the stored state. Waits while the database is unreachable."""
         self._began_s = self.orchestrator.time.monotonic_s()
         stored = self.orchestrator.persistence.database.read_blocking(_read_state)
-        self.orchestrator.continue_numbers_after(stored.last_job)
+        self.orchestrator.continue_numbers_after(stored.last_job + (RESTORED_SKIP if self.orchestrator.settings.restored else 0))
         self.orchestrator.resources.draining.update(stored.draining)
         for job in stored.jobs:
             self._add_job(job, stored.histories.get(job.id, []))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ class RestartPolicy(Plugin):
         self.ended_jobs: dict[int, JobState] = {}
         self._dead_keys: set[str] = set()
         self._reported: dict[str, str] = {}
+        self._unstored: set[asyncio.Task[None]] = set()
 
     def replica_changed(self, replica: PlacedReplica) -> None:
         """Take a change of a replica and post a status event to every job that uses it."""
@@ -47,7 +48,10 @@ class RestartPolicy(Plugin):
             if not replica.holds_room:
                 self.orchestrator.resources.capacity_freed()
             if replica.state == "finished":  # the next orchestrator may start when the node no longer exists
-                self.orchestrator.spawn(self.orchestrator.persistence.database.write(mark_finished(replica.to_stored())))
+                work = self.orchestrator.persistence.database.write(mark_finished(replica.to_stored()))
+                task = self.orchestrator.spawn(work)
+                self._unstored.add(task)
+                task.add_done_callback(self._unstored.discard)
         self.orchestrator.events.emit(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,
@@ -59,6 +63,11 @@ class RestartPolicy(Plugin):
         for user in sorted(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
+
+    @property
+    def unstored(self) -> Collection[asyncio.Task[None]]:
+        """The writes of reports that have been taken. The reports are not acknowledged before these have ended."""
+        return self._unstored
 
     def status_changed(self, replica: PlacedReplica) -> None:
         """Take a replica's new status. Its failures are reset when it gets further than its task had got when it failed."""

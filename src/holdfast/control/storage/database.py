@@ -1,72 +1,79 @@
 """The orchestrator's database. The database itself ensures that only one orchestrator writes, and waiting writes share a commit.
 
-A new orchestrator takes the next term by compare-and-set. Every write checks that the term is still its own, so the write of an
-orchestrator that was replaced fails and changes nothing. Each batch of changes is committed with its number: a batch whose
-connection broke is tried again, and is not applied twice if it was committed and only the answer was lost.
+An orchestrator becomes the leader by taking the next term, once the lease of the previous leader has ended (`lease.py`). Every
+write checks that the term is still its own, so the write of an orchestrator that was replaced fails and changes nothing. Each batch
+of changes is committed with its number: a batch whose connection broke is tried again, and is not applied twice if it was committed
+and only the answer was lost.
+
+A storage error never reaches a job. A write waits until the database takes it, whatever the error, unless its values cannot be
+stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, select, update
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import Executable
 
-from holdfast.control.storage.schema import fence, migrate
-from holdfast.errors import HoldfastError, MachineError
+from holdfast.control.storage import lease
+from holdfast.control.storage.engines import database_engine, database_url, first_line, passes_at_start, passes_by_itself
+from holdfast.control.storage.schema import WITH_LEASE, fence, migrate, placement, stored_version
+from holdfast.errors import HoldfastError
 
 T = TypeVar("T")
 
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Delays between attempts while the database is unreachable; the last one is repeated."""
-
-TIMEOUTS = {
-    "connect_timeout": 10,
-    "tcp_user_timeout": 15_000,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
-"""When a silent PostgreSQL server counts as unreachable, unless its URL says otherwise: after 10 s without a connection, 15 s
-(given in milliseconds) without an acknowledgement of what was sent, or 25 s without any sign of life."""
-
-TRANSIENT_CODES = frozenset(
-    {
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_PROTOCOL,
-    }
-)
-"""SQLite's codes for errors that may pass. It has one class of exception for these and for all others."""
+STANDBY_POLL_S = 0.25
+RESTORED_SKIP = 1000
+"""How many terms, job numbers and incarnations are skipped after a restore: more than were used since the backup."""
+RENEWALS, MARGIN = 5, 0.2
+"""A leader renews its lease five times per lease, and steps down when a fifth of it is left."""
+COMMIT_IF_LEADER = """
+WITH leader AS (
+  UPDATE fence SET batch = %(batch)s, expires_s = extract(epoch from clock_timestamp()) + %(lease_s)s
+  WHERE term = %(term)s AND batch < %(batch)s RETURNING 1)
+SELECT 1 / count(*) FROM leader"""
+"""Fails with a division by zero unless the term is the newest one and the batch a new one. A commit renews the lease, too."""
 
 
-EXAMPLES = "sqlite:///jobs.db or postgresql://user@host/name"
-
-
-class Fenced(HoldfastError):
-    """Another orchestrator has taken over."""
+class LeadershipLost(HoldfastError):
+    """This orchestrator is not the leader any more."""
 
     http_status = 503
 
 
+class Fenced(LeadershipLost):
+    """Another orchestrator has taken over."""
+
+
+class LeaseExpired(LeadershipLost):
+    """The leader could not renew its lease in time."""
+
+
+class LeaseHeld(HoldfastError):
+    """Another orchestrator is the leader."""
+
+
 class DatabaseUnreachable(HoldfastError):
-    """The database does not answer at the moment."""
+    """The database does not answer, or takes no writes, at the moment."""
+
+    http_status = 503
+
+
+class NotStorable(HoldfastError):
+    """The database refuses the values of a write."""
 
     http_status = 503
 
@@ -79,47 +86,73 @@ class Change:
     rows: Sequence[Mapping[str, Any]] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An orchestrator that wants to be the leader: its name, its address, and how long a lease it takes.
+
+    A candidate may replace a leader of the same name at once, so nobody else may use that name while it lives.
+    """
+
+    owner: str = ""
+    address: str = ""
+    lease_s: float = 10.0
+
+
+def boot_s() -> float:
+    """Return the seconds since the machine started. Unlike a monotonic clock, this counts the time that the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Database:
     """The database at a URL. `report` is called with a text when it becomes unreachable and when it answers again."""
 
-    def __init__(self, url: str, *, report: Callable[[str], None], owner: str = "") -> None:
-        self.url = _url(url)
-        self.report, self.owner = report, owner
+    def __init__(self, url: str, *, report: Callable[[str], None], candidate: Candidate | None = None) -> None:
+        self.url = database_url(url)
+        self.report, self.candidate = report, candidate or Candidate()
         self.term = 0
-        self._engine = _engine(self.url)
+        self.lease_ends_s = 0.0
+        self._engine = database_engine(self.url)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="database-writer")
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="database-reader")
+        self._renewer = ThreadPoolExecutor(1, thread_name_prefix="database-lease")
         self._queue: list[tuple[Sequence[Change], asyncio.Future[None]]] = []
         self._flusher: asyncio.Task[None] | None = None
         self._outage_until_s = 0.0
         self._batches = 0
         self._closing = threading.Event()
+        self._lease_lock = threading.Lock()
         self._file: tuple[int, int] | None = None
 
-    def open(self) -> int:
+    def open(self, *, standby: bool = False, restored: bool = False) -> int:
         """Wait for the database, migrate it and take the next term; return the term.
 
-        Raises HoldfastError if waiting does not help: the database cannot be written, or is not holdfast's.
+        If another orchestrator is the leader, wait for the end of its lease with `standby`, else raise LeaseHeld. Raises
+        HoldfastError if waiting does not help: the database cannot be written, or is not holdfast's.
+
+        `restored`: the database is a restored backup. Nodes have obeyed terms that it does not know, so terms are skipped.
         """
-
-        def take_term(connection: Connection) -> int:
-            migrate(connection)
-            current = int(connection.execute(select(fence.c.term)).scalar_one())
-            claim = update(fence).where(fence.c.term == current).values(term=current + 1, owner=self.owner, batch=0)
-            return current + 1 if connection.execute(claim).rowcount == 1 else 0
-
         self._check_folder()
-        while not self.term:
-            try:
-                self.term = self._retry(take_term, writes=True)
-            except DBAPIError as error:
-                text = f"database {self._shown()} cannot be used: {_first_line(error)}; fix that, or give another --database"
-                raise HoldfastError(text) from error
+        reported = -1
+        try:
+            while not self.term:
+                leader = self._retry(self._living_leader)
+                if leader is None:
+                    self._take_term(restored=restored)
+                elif not standby:
+                    raise LeaseHeld(self._held_by(leader))
+                else:
+                    if leader.term != reported:
+                        self.report(f"standing by: the leader is '{leader.owner}' at {leader.address} (term {leader.term})")
+                    reported = leader.term
+                    self._pause(min(max(leader.remaining_s, 0.0) + 0.02, STANDBY_POLL_S))
+        except DBAPIError as error:
+            text = f"database {self._shown()} cannot be used: {first_line(error)}; fix that, or give another --database"
+            raise HoldfastError(text) from error
         self._file = self._file_identity()
         return self.term
 
     async def write(self, changes: Sequence[Change]) -> None:
-        """Commit the changes in one transaction, possibly together with other waiting writes. Raises Fenced.
+        """Commit the changes in one transaction, possibly together with other waiting writes. Raises Fenced, NotStorable.
 
         Waits while the database is unreachable.
         """
@@ -131,36 +164,109 @@ class Database:
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run a query in a thread and return its result. Raises DatabaseUnreachable."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._once, query)
+        return await self._run(self._readers, self._once, query)
 
     def read_blocking(self, query: Callable[[Connection], T]) -> T:
         """Run a query in this thread and return its result. Waits while the database is unreachable."""
         return self._retry(query)
 
-    async def check_term(self) -> None:
-        """Raise Fenced if another orchestrator has taken over."""
-        current = await self.read(lambda connection: connection.execute(select(fence.c.term)).scalar_one())
-        if current != self.term:
-            raise self._fenced(int(current))
+    @property
+    def leads(self) -> bool:
+        """Whether the lease has not ended, by this machine's clock."""
+        return boot_s() < self.lease_ends_s
+
+    async def keep_lease(self) -> None:
+        """Renew the lease until cancelled. Raises Fenced, or LeaseExpired while a fifth of the lease is left.
+
+        A thread renews it, because the event loop may be busy for long. Only if that thread waits, too, does the lease end.
+        """
+        renewals = asyncio.get_running_loop().run_in_executor(self._renewer, self._renew_forever)
+        while (remaining_s := self.lease_ends_s - boot_s() - MARGIN * self.candidate.lease_s) > 0:
+            done, _ = await asyncio.wait({renewals}, timeout=remaining_s)
+            for each in done:
+                each.result()
+                return
+        raise LeaseExpired(f"the lease of term {self.term} could not be renewed in time, and this leader steps down")
 
     def simulate_outage(self, for_s: float) -> None:
         """Behave for `for_s` as if the database were unreachable."""
         self._outage_until_s = time.monotonic() + for_s
 
-    def close(self) -> None:
+    def stop_waiting(self) -> None:
+        """Let calls that wait for the database, or for the end of a lease, fail with DatabaseUnreachable."""
         self._closing.set()
+
+    def close(self, *, release: bool = False) -> None:
+        """Close all connections; with `release`, end the lease first, so that a successor need not wait."""
+        self._closing.set()
+        self._renewer.shutdown(wait=True, cancel_futures=True)
         self._writer.shutdown(wait=True, cancel_futures=True)
         self._readers.shutdown(wait=True, cancel_futures=True)
+        if release and self.term:
+            with contextlib.suppress(HoldfastError, DBAPIError):  # the lease ends by itself
+                self._once(lambda connection: lease.release(connection, self.term), writes=True, alone=True)
         self._engine.dispose()
 
+    def _living_leader(self, connection: Connection) -> lease.Leader | None:
+        """Return the leader if it is another orchestrator whose lease has not ended. An older database has no leases."""
+        if stored_version(connection) < WITH_LEASE:
+            return None
+        leader = lease.read_leader(connection)
+        return leader if leader.remaining_s > 0 and leader.owner != self.candidate.owner else None
+
+    def _take_term(self, *, restored: bool) -> None:
+        """Migrate the database and take the next term, unless another is faster."""
+        self._retry(migrate, writes=True)
+        if restored:
+            self._retry(_skip_incarnations, writes=True)
+        began_s = boot_s()
+        leader = self._retry(lease.read_leader)
+        candidate = self.candidate
+        term = leader.term + (RESTORED_SKIP if restored else 1)
+
+        def claim(connection: Connection) -> bool:
+            return lease.claim(connection, leader, term=term, **asdict(candidate))
+
+        if self._retry(claim, writes=True, alone=True):
+            self.term, self.lease_ends_s = term, began_s + candidate.lease_s
+
+    def _renew_forever(self) -> None:
+        """Renew the lease until the database is closed. Raises Fenced."""
+        lease_s = self.candidate.lease_s
+        while not self._closing.wait(max(0.0, self.lease_ends_s - boot_s() - lease_s * (1 - 1 / RENEWALS))):
+            try:
+                self._renew()
+            except DatabaseUnreachable:
+                self._closing.wait(RETRY_S[0])
+
+    def _renew(self) -> None:
+        began_s = boot_s()
+        lease_s = self.candidate.lease_s
+        if not self._once(lambda connection: lease.renew(connection, self.term, lease_s=lease_s), writes=True, alone=True):
+            raise self._fenced(self._once(lease.read_leader).term)
+        self._note_renewal(began_s)
+
+    def _note_renewal(self, began_s: float) -> None:
+        """Note that the lease was renewed by a statement that was sent at `began_s`."""
+        with self._lease_lock:
+            self.lease_ends_s = max(self.lease_ends_s, began_s + self.candidate.lease_s)
+
+    async def _run(self, threads: ThreadPoolExecutor, function: Callable[[Any], T], argument: Any) -> T:
+        """Return the result of a function in a thread. Raises DatabaseUnreachable if the database is closed meanwhile."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, function, argument)
+        except (RuntimeError, asyncio.CancelledError) as error:
+            if not self._closing.is_set():
+                raise
+            raise DatabaseUnreachable("this orchestrator steps down or ends") from error
+
     async def _flush(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._queue:
             batch, self._queue = self._queue, []
             try:
-                await loop.run_in_executor(self._writer, self._commit, [changes for changes, _ in batch])
+                await self._run(self._writer, self._commit, [changes for changes, _ in batch])
             except Exception as error:
-                if len(batch) > 1 and not isinstance(error, Fenced | DatabaseUnreachable):
+                if len(batch) > 1 and not isinstance(error, LeadershipLost | DatabaseUnreachable):
                     await self._write_apart(batch)
                     continue
                 for _, done in batch:
@@ -174,7 +280,7 @@ class Database:
         """Commit each write alone, so that only the one that cannot be committed fails."""
         for changes, done in batch:
             try:
-                await asyncio.get_running_loop().run_in_executor(self._writer, self._commit, [changes])
+                await self._run(self._writer, self._commit, [changes])
             except Exception as error:
                 _fail(done, error)
             else:
@@ -182,27 +288,52 @@ class Database:
 
     def _commit(self, batch: Sequence[Sequence[Change]]) -> None:
         self._batches += 1
-        number = self._batches
+        number, began_s = self._batches, 0.0
 
         def commit(connection: Connection) -> None:
-            holder = connection.execute(select(fence.c.term, fence.c.batch).with_for_update()).one()
-            if holder.term != self.term:
-                raise self._fenced(int(holder.term))
-            if holder.batch == number:
+            nonlocal began_s
+            if self._is_committed(connection, number):
                 return
-            connection.execute(update(fence).values(batch=number))
+            began_s = boot_s()
             for changes in batch:
                 for change in changes:
                     connection.execute(change.statement, list(change.rows) or None)
+            self._commit_if_leader(connection, number)
 
-        self._retry(commit, writes=True)
+        try:
+            self._retry(commit, writes=True)
+        except DBAPIError as error:
+            if not self._retry(lambda connection: self._is_committed(connection, number)):
+                raise NotStorable(f"database {self._shown()} refuses a write: {first_line(error)}") from error
+        self._note_renewal(began_s)
 
-    def _retry(self, query: Callable[[Connection], T], *, writes: bool = False) -> T:
+    def _is_committed(self, connection: Connection, number: int) -> bool:
+        """Return whether this batch is committed already: its answer may have been lost. Raises Fenced."""
+        holder = connection.execute(select(fence.c.term, fence.c.batch)).one()
+        if holder.term != self.term:
+            raise self._fenced(int(holder.term))
+        return int(holder.batch) == number
+
+    def _commit_if_leader(self, connection: Connection, number: int) -> None:
+        """Commit the transaction if this is still the leader.
+
+        PostgreSQL gets the check and the commit in one message, so that a leader which is cut off holds no lock on the fence.
+        """
+        lease_s = self.candidate.lease_s
+        if connection.dialect.name == "postgresql":
+            driver: Any = connection.connection.driver_connection
+            with driver.pipeline():
+                driver.execute(COMMIT_IF_LEADER, {"batch": number, "term": self.term, "lease_s": lease_s})
+                driver.commit()
+        else:
+            lease.renew(connection, self.term, lease_s=lease_s, batch=number)  # the transaction has locked the file since its begin
+
+    def _retry(self, query: Callable[[Connection], T], *, writes: bool = False, alone: bool = False) -> T:
         """Run a query; while the database is unreachable, report that once and try again."""
         attempt = 0
         while True:
             try:
-                answer = self._once(query, writes=writes)
+                answer = self._once(query, writes=writes, alone=alone)
             except DatabaseUnreachable as error:
                 if attempt == 0:
                     self.report(f"{error}; waiting for it")
@@ -214,19 +345,30 @@ class Database:
                 self.report(f"database {self._shown()} answers again")
             return answer
 
-    def _once(self, query: Callable[[Connection], T], writes: bool = False) -> T:
+    def _once(self, query: Callable[[Connection], T], writes: bool = False, alone: bool = False) -> T:
+        """Run a query in a transaction. `alone`: it is one statement, which PostgreSQL commits at once."""
         if time.monotonic() < self._outage_until_s:
             raise DatabaseUnreachable(f"database {self._shown()} is unreachable: a fault was injected")
         if self._file is not None and self._file_identity() != self._file:  # what is written to the removed file would be lost
             raise DatabaseUnreachable(f"database {self._shown()} is unreachable: its file was removed or replaced; put it back")
+        dialect = self._engine.dialect
+        options = {"isolation_level": "AUTOCOMMIT"} if alone and dialect.name == "postgresql" else {}
         try:
-            with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
+            with self._engine.connect().execution_options(writes=writes, **options) as connection, connection.begin():
                 return query(connection)
         except DBAPIError as error:
-            if _is_transient(error, opening=not self.term):
-                cause = self._missing_folder() or _first_line(error)
-                raise DatabaseUnreachable(f"database {self._shown()} is unreachable: {cause}") from error
+            if passes_by_itself(error) if self.term else passes_at_start(error):
+                raise self._unreachable(error) from error
             raise
+        except dialect.loaded_dbapi.Error as error:  # of a statement that SQLAlchemy did not send
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: BaseException) -> DatabaseUnreachable:
+        return DatabaseUnreachable(f"database {self._shown()} is unreachable: {self._missing_folder() or first_line(error)}")
+
+    def _pause(self, for_s: float) -> None:
+        if self._closing.wait(for_s):
+            raise DatabaseUnreachable("the orchestrator ends")
 
     def _check_folder(self) -> None:
         """Raise HoldfastError if SQLite could not write its log in the folder. Its own message names no cause."""
@@ -257,62 +399,19 @@ class Database:
             "this one stops without changing anything: use the other's address"
         )
 
+    def _held_by(self, leader: lease.Leader) -> str:
+        return (
+            f"database {self._shown()} already has a leader: orchestrator '{leader.owner}' at {leader.address} "
+            f"(term {leader.term}); use that one, stop it first, or start this one with --standby to take over when that one fails"
+        )
+
     def _shown(self) -> str:
         return f"'{self.url.render_as_string(hide_password=True)}'"
 
 
-def _url(text: str) -> URL:
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        shown = f"'...{text[text.rindex('@') :]}'" if "@" in text else f"'{text}'"  # what precedes it may be a password
-        raise HoldfastError(f"database {shown}: wanted a URL such as {EXAMPLES}") from None
-    if url.drivername in ("postgresql", "postgres"):
-        url = url.set(drivername="postgresql+psycopg")
-    kind = url.drivername.partition("+")[0]
-    if kind not in ("postgresql", "sqlite"):
-        raise HoldfastError(f"database '{url.drivername}': wanted SQLite or PostgreSQL; give one such as {EXAMPLES}")
-    if kind == "sqlite" and url.database and Path(url.database).is_dir():
-        raise HoldfastError(f"database '{text}': '{url.database}' is a folder; give a file in it, such as jobs.db")
-    if kind == "sqlite" and (not url.database or ":memory:" in url.database):
-        raise HoldfastError(
-            f"database '{text}' is in memory, and jobs must outlive this process; give a file, such as sqlite:///jobs.db"
-        )
-    return url
-
-
-def _engine(url: URL) -> Engine:
-    try:
-        if url.get_backend_name() == "sqlite":
-            engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
-            event.listen(engine, "connect", _set_up_sqlite)
-            event.listen(engine, "begin", _begin_sqlite)
-            return engine
-        timeouts = {name: limit for name, limit in TIMEOUTS.items() if name not in url.query}
-        return create_engine(url, pool_pre_ping=True, pool_size=3, connect_args=timeouts)
-    except (NoSuchModuleError, ModuleNotFoundError, ImportError) as error:
-        advice = "leave the driver out of the URL" if url.get_backend_name() == "sqlite" else "pip install 'holdfast[postgresql]'"
-        raise MachineError(f"database '{url.drivername}' needs a driver: {error}; {advice}") from error
-
-
-def _set_up_sqlite(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # `_begin_sqlite` begins transactions, so that a writer locks first
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}").close()
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _is_transient(error: DBAPIError, *, opening: bool) -> bool:
-    """Return whether an error may pass by itself. A disk that becomes read-only while the orchestrator runs may recover; one that
-    is read-only at the start is an error of the user."""
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is not None:
-        return code & 0xFF in TRANSIENT_CODES or (code & 0xFF == sqlite3.SQLITE_READONLY and not opening)
-    return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
+def _skip_incarnations(connection: Connection) -> None:
+    """Give every replica an incarnation that no node has seen."""
+    connection.execute(update(placement).values(incarnation=placement.c.incarnation + RESTORED_SKIP))
 
 
 def _fail(done: asyncio.Future[None], error: Exception) -> None:
@@ -320,7 +419,3 @@ def _fail(done: asyncio.Future[None], error: Exception) -> None:
     if not done.done():
         done.set_exception(error)
         done.exception()  # retrieve it, so that asyncio does not warn about it
-
-
-def _first_line(error: DBAPIError) -> str:
-    return (str(error.orig).strip().splitlines() or ["no reason given"])[0]

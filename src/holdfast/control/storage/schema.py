@@ -19,6 +19,8 @@ fence = Table(
     Column("term", BigInteger),
     Column("owner", Text),
     Column("batch", BigInteger),
+    Column("expires_s", Double),
+    Column("address", Text),
 )
 jobs = Table(
     "jobs",
@@ -86,10 +88,17 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE jobs RENAME COLUMN host TO host_kind",
         "UPDATE jobs SET document = replace(document, '\"host\":', '\"host_kind\":')",
     ),
+    (
+        "ALTER TABLE fence ADD COLUMN expires_s DOUBLE PRECISION NOT NULL DEFAULT 0",
+        "ALTER TABLE fence ADD COLUMN address TEXT NOT NULL DEFAULT ''",
+    ),
 )
+WITH_LEASE = 6
+"""The first version in which the leader has a lease."""
 """Version 1 has jobs, their histories and placement. Version 2 adds indexes for databases in which many jobs have ended, and the
 nodes that are drained. Version 3 adds the number of the last batch that was committed in the present term. Version 4 adds which
-replicas have finished. Version 5 renames the history table and the host kind."""
+replicas have finished. Version 5 renames the history table and the host kind. Version 6 adds the leader's lease and
+its address."""
 
 
 class NewerDatabase(HoldfastError):
@@ -107,6 +116,7 @@ def migrate(connection: Connection) -> int:
     """
     if connection.dialect.name == "postgresql":  # two may start on an empty database; SQLite locks by itself
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('holdfast_schema'))"))
+        connection.execute(text("SET LOCAL statement_timeout = 0"))  # a new index of a large table takes long
     if not inspect(connection).has_table("holdfast_schema"):
         _check_is_empty(connection)
         connection.execute(text("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)"))
@@ -122,6 +132,13 @@ def migrate(connection: Connection) -> int:
             connection.execute(text(statement))
     connection.execute(text("UPDATE holdfast_schema SET version = :version"), {"version": len(VERSIONS)})
     return version
+
+
+def stored_version(connection: Connection) -> int:
+    """Return the version of the database, or 0 if it has no tables of holdfast."""
+    if not inspect(connection).has_table("holdfast_schema"):
+        return 0
+    return int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
 
 
 def _check_is_empty(connection: Connection) -> None:

@@ -35,7 +35,8 @@ async def test_node_with_a_later_term_is_refused_and_reported_once(settings):
         text = answer.json()["error"]
         assert text == (
             "node 'n1' has heard from an orchestrator of term 4, and this one is of term 1: use that one; "
-            "or, if the database was created again, give the node a new --work"
+            "or, if the database is a restored backup, start this one with --restored; or, if the database is a new one, "
+            "give the node a new --work"
         )
         assert (await control.call("GET", "/v1/nodes")).json()["nodes"] == []
         assert (await control.events()).count(text) == control.printed.count(text) == 1
