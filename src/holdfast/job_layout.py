@@ -39,6 +39,7 @@ def layout_of(job: Job) -> Layout:
         copies = max((task.replicas for task in tasks if task.kind != "sink"), default=1)
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
     check_protection(job, tasks, epoch_s=app.epoch_s)
+    _check_numbering(job, tasks)
     _check_readers(job, tasks)
     _check_correction(job, tasks)
     settings = {
@@ -86,8 +87,31 @@ def _check_times(job: Job, graph: Graph) -> None:
     if job.streams and own and job.feed.trace is not None:
         raise HoldfastError(
             f"job '{job.job}' takes source '{min(job.streams)}' from another job and '{own[0]}' from a trace, whose times do "
-            "not coincide; feed both by the other job, or this one by a reader"
+            "not coincide; feed both by the other job"
         )
+
+
+def _check_numbering(job: Job, tasks: Iterable[Task]) -> None:
+    """Raise CompoundError if a task reads rows that its own job numbers and rows that another job numbers.
+
+    Operators recognise new rows by their seq, which ascends only over the sources of one job. Tasks are listed after those that
+    they read.
+    """
+    origins: dict[str, dict[str | None, str]] = {}
+    errors: dict[str, str] = {}
+    for task in tasks:
+        found: dict[str | None, str] = {} if task.reads else {None: task.pe}
+        for reading in task.reads:
+            found |= origins[reading.stream] if reading.job is None else {reading.job: f"{reading.job}:{reading.stream}"}
+        origins |= dict.fromkeys(task.makes, found)
+        other = next((stream for origin, stream in sorted(found.items(), key=str) if origin is not None), None)
+        if None in found and other is not None:
+            errors[task.pe] = (
+                f"'{task.pe}' reads rows of source '{found[None]}' and of stream '{other}', which two jobs number independently, "
+                "so that rows would be lost; let one job read both, or let that job feed both sources"
+            )
+    if errors:
+        raise CompoundError(f"job '{job.job}'", list(errors.values()))
 
 
 def _check_readers(job: Job, tasks: Iterable[Task]) -> None:

@@ -243,3 +243,30 @@ def test_parser_process_imports_no_orchestrator_code():
     loaded = "import sys, holdfast.job_layout; print([name for name in sys.modules if name.startswith('holdfast.control.')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+MIXED = """
+from holdfast import App
+
+app = App("mixed")
+orders = app.source("orders", "seq long, user int")
+prices = app.source("prices", "seq long, user int")
+recent = app.operator(inputs=orders, name="recent")(lambda rows: rows)
+both = app.operator(inputs=[recent, prices], name="both")(lambda left, right: left)
+app.sink("out", both)
+app.sink("raw", prices)
+"""
+
+
+def test_operator_cannot_read_a_reader_of_its_job_and_a_stream_of_another(tmp_path):
+    path = tmp_path / "mixed.py"
+    path.write_text(MIXED)
+    with pytest.raises(HoldfastError) as caught:
+        layout_of(job(application=str(path), streams={"prices": "market:vwap"}))
+    assert str(caught.value).count("rows would be lost") == 2
+    assert "'both' reads rows of source 'orders' and of stream 'market:vwap', which two jobs number independently" in str(
+        caught.value
+    )
+    layout_of(job(application=str(path), streams={"prices": "market:vwap", "orders": "market:orders"}))
+    path.write_text(MIXED.replace("[recent, prices]", "[recent]").replace("left, right: left", "left: left"))
+    layout_of(job(application=str(path), streams={"prices": "market:vwap"}))

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from holdfast.documents.job import Task
 from holdfast.engine.epochs import Span
 from holdfast.engine.first_law import rows_of
 from holdfast.errors import HoldfastError, OperatorError, TrimmedError
@@ -232,6 +233,8 @@ class PeReplica(Replica):
         last_seqs: list[int] = []
         after = position.after
         for records in epochs:
+            if self.contract.correction and qualities[0] is Quality.EXACT:
+                _require_new_seqs(self.task, records, after)
             after = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
             last_seqs.append(after)
         span = Span(position.epoch + 1, position.epoch + len(epochs), position.after, after)
@@ -269,3 +272,14 @@ class PeReplica(Replica):
             raise HoldfastError(
                 f"{error} (epoch {span.first}, input rows with seq {span.after + 1} to {span.until}, tried {self._failures} times)"
             ) from error
+
+
+def _require_new_seqs(task: Task, records: Records, after: int) -> None:
+    """Raise HoldfastError if exact rows are not numbered after those of earlier epochs: operators would take them for old rows."""
+    for record in records:
+        if record.quality is Quality.EXACT and record.first_seq is not None and record.first_seq <= after:
+            raise HoldfastError(
+                f"task '{task.name}' reads stream '{record.stream}', whose epoch {record.epoch} begins with seq "
+                f"{record.first_seq}, after rows up to seq {after} in earlier epochs: its inputs are numbered independently, so "
+                "that rows would be lost; let one job feed all of them"
+            )

@@ -10,7 +10,7 @@ from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
 
 from .conditions import all_run, incarnation_is, is_empty, is_stored_as_abandoned, nodes, replica_is
-from .conftest import alive, cluster, running
+from .conftest import SimulatedNode, alive, cluster, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
 
@@ -210,3 +210,16 @@ async def test_late_cancel_is_answered_at_once(settings):
         await control.orchestrator._process_queue(job)
         with pytest.raises(Conflict, match="job 1 is failed: it has ended"):
             await asyncio.wait_for(waits, 10)
+
+
+async def test_job_with_correction_cannot_read_a_job_without(settings):
+    async with running(settings) as control:
+        n1 = SimulatedNode(control, "n1")
+        async with alive(n1):
+            one = await control.submit("one", pes={"x": {"makes": ["x"]}}, contract={"correction": False})
+            await control.reaches(one, "running")
+            two = await control.submit("two", pes={"y": {"reads": ["one:x"]}})
+            job = await control.reaches(two, "failed")
+            assert "'y' has correction and reads 'one:x' of PE 'x', which has none" in job["reason"]
+            three = await control.submit("three", pes={"y": {"reads": ["one:x"]}}, contract={"correction": False})
+            await control.reaches(three, "running")

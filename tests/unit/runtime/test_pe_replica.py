@@ -1,12 +1,14 @@
 """PE replicas: catch-up, tentative output and correction, failures of an operator, checkpoints and ranks."""
 
+import pyarrow as pa
 import pytest
 
 from holdfast.documents.job import Contract
 from holdfast.errors import HoldfastError, OperatorError
+from holdfast.log import Quality
 from holdfast.log.checkpoints import Checkpoints
 
-from .pe_cluster import EPOCHS, GOLDEN, Cluster, HashChain
+from .pe_cluster import EPOCHS, GOLDEN, SCHEMA, Cluster, HashChain
 
 
 def test_checkpoint_event_carries_its_duration_and_the_work_before():
@@ -182,3 +184,14 @@ def test_only_a_quiet_secondary_waits_and_secondaries_save_less_often(secondary,
     replica = Cluster(contract=Contract(secondary=secondary, patience_s=0.4, checkpoint_epochs=7)).replicas[0]
     replica.set_rank(rank)
     assert (replica.output.patience_s, replica.checkpoint_epochs) == (patience_s, checkpoint_epochs)
+
+
+def test_exact_input_that_is_numbered_like_older_rows_is_reported():
+    cluster = Cluster()
+    cluster.produce(3)
+    old = pa.Table.from_pylist([{"seq": 2, "epoch": 3, "value": 1}], SCHEMA)
+    cluster.source.publish("src", 3, rows=old, quality=Quality.EXACT)
+    a = cluster.replica("a")
+    with pytest.raises(HoldfastError, match=r"'a/0' reads stream 'src', whose epoch 3 begins with seq 2, after rows up to seq 3"):
+        while a.step():
+            pass

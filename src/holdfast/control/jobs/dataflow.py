@@ -270,6 +270,7 @@ class Dataflow(Plugin):
             else:
                 refs[name] = number
         self._waiting.pop(job.id, None)
+        errors += self._correction_errors(job, layout, refs)
         try:
             if errors:
                 raise Unmappable(f"job {job.id}", errors)
@@ -283,6 +284,23 @@ class Dataflow(Plugin):
         job.layout, job.refs = layout, refs
         self.orchestrator.post(job, "mapped", since=version)
         self._map_waiting()
+
+    def _correction_errors(self, job: JobState, layout: Layout, refs: Mapping[str, int]) -> list[str]:
+        """Return an error for each PE that waits for corrections of another job's stream, which that job never writes."""
+        errors = {}
+        for task in layout.tasks:
+            for reading in task.reads:
+                other = self.orchestrator.jobs.get(refs.get(reading.job or "", 0))
+                if other is None or not job.document.contract_of(task.pe).correction:
+                    continue
+                makers = self.graph.layouts[other.id].tasks
+                maker = next((each for each in makers if reading.stream in each.makes and each.kind != "source"), None)
+                if maker is not None and not other.document.contract_of(maker.pe).correction:
+                    errors[task.pe, reading.stream] = (
+                        f"'{task.pe}' has correction and reads '{reading.job}:{reading.stream}' of PE '{maker.pe}', which has "
+                        f"none: it would wait for corrections that never come; let '{task.pe}' be without correction too"
+                    )
+        return list(errors.values())
 
     def _waits_for(self, job: int, other: int) -> bool:
         """Return whether a job that waits to be mapped waits, directly or indirectly, for another job."""
