@@ -42,9 +42,34 @@ def _enter_level(tree: Tree, cursor: Cursor, v: int) -> None:
         cursor.order[v, at] = s
 
 
+@compiled_step
+def _propagate(tree: Tree, cursor: Cursor, v: int, change: int) -> None:
+    """Propagate that the PE at level v is not full (change -1), or undo that (change 1).
+
+    A PE whose predecessors are not full gains nothing from being full: the value full leaves its domain, which counts as a pruning,
+    and so on for the PEs that read its output. A PE that reads a source always has input.
+    """
+    first, size = v - tree.pe[v], 1
+    cursor.stack[0] = v
+    while size:
+        size -= 1
+        i = tree.pe[cursor.stack[size]]
+        for e in range(tree.first_reader[i], tree.first_reader[i + 1]):
+            reader = first + tree.reader[e]
+            cursor.feeds[reader] += change
+            if cursor.feeds[reader] == (0 if change < 0 else 1):
+                cursor.stack[size] = reader
+                size += 1
+                if change < 0:
+                    cursor.pruned[_DOM] += 1
+                    cursor.heights[_DOM] += len(tree.pe) - 1 - reader
+
+
 @compiled
 def _undo(tree: Tree, cursor: Cursor, v: int) -> None:
     """Undo the decision at level v."""
+    if cursor.chosen[v] > 0 and cursor.feeds[v] > 0:
+        _propagate(tree, cursor, v, 1)
     if tree.limited[v]:
         for s in range(tree.slots[v]):
             cursor.load[tree.configuration[v], tree.slot_node[v, s]] = cursor.saved[v, s]
@@ -115,21 +140,18 @@ def step(tree: Tree, cursor: Cursor, best: Floats, budget: int) -> int:
         if cursor.position[_NODES] >= end:
             cursor.position[_DEPTH] = v
             return PAUSED
-        cursor.position[_NODES] += 1
         turn = cursor.next[v]
         cursor.next[v] += 1
         if tree.full_first[v]:
             value = 0 if turn == 0 else 1 + cursor.order[v, turn - 1]
         else:
             value = 0 if turn == tree.slots[v] else 1 + cursor.order[v, turn]
+        if value == 0 and cursor.feeds[v] == 0:  # DOM removed this value
+            continue
+        cursor.position[_NODES] += 1
         alone = 1 if value > 0 else 0
 
         height = levels - 1 - v
-        # DOM: without input, making the PE full gains nothing.
-        if value == 0 and cursor.arrived[v] == 0.0:
-            cursor.pruned[_DOM] += 1
-            cursor.heights[_DOM] += height
-            continue
         total = 0.0 if tree.pe[v] == 0 else cursor.total[v]
         # CPU: the value overloads a node (Eq. 11), or the rest of the configuration exceeds the total capacity.
         if tree.limited[v]:
@@ -168,6 +190,8 @@ def step(tree: Tree, cursor: Cursor, best: Floats, budget: int) -> int:
             return FOUND
         if tree.limited[v]:
             _place_replicas(tree, cursor, v, value)
+        if alone and cursor.feeds[v] > 0:  # else DOM has propagated it already
+            _propagate(tree, cursor, v, -1)
         cursor.out[v] = 0.0 if alone else cursor.emitted[v]
         v += 1
         _enter_level(tree, cursor, v)

@@ -24,6 +24,8 @@ class Tree(NamedTuple):
     pe: Ints
     first_edge: Ints  # by PE
     tail: Ints  # by edge: the PE it comes from
+    first_reader: Ints  # by PE
+    reader: Ints  # in the order of `first_reader`: the PEs that read its output
     selectivity: Floats  # by edge
     external_in: Floats
     external_out: Floats
@@ -59,6 +61,8 @@ class Cursor(NamedTuple):
     ceiling_bound: Floats
     total: Floats  # load of all nodes in this level's configuration
     blocked: Ints  # [level, 0 full, 1 slots]: whether a node's load pruned anything below
+    feeds: Ints  # how many inputs can still arrive after a failure; at 0, DOM has removed the value full
+    stack: Ints  # by PE: what DOM has yet to visit
     load: Floats  # [configuration in search order, node]
     saved: Floats  # [level, slot]: loads to restore
     pruned: Ints
@@ -82,7 +86,9 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
     penalties = [np.zeros((levels, 2)) for _ in range(2)]
     for v in range(levels):
         nodes, counts = np.unique(instance.node_of[pe[v]], return_counts=True)
-        slots[v] = len(nodes) if limited[v] else 1
+        if not sharpen:  # the paper's domain has a value for each replica
+            nodes, counts = instance.node_of[pe[v]], counts[np.searchsorted(nodes, instance.node_of[pe[v]])]
+        slots[v] = len(nodes) if limited[v] or not sharpen else 1
         slot_node[v, : slots[v]] = nodes[: slots[v]]
         slot_count[v, : slots[v]] = counts[: slots[v]]
         for table, source in zip(penalties, (price, loss), strict=True):
@@ -90,11 +96,14 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
                 table[v] = source.full[order[v], pe[v]], source.alone[order[v], pe[v]].min()
     later = np.concatenate([np.cumsum(instance.work[c][::-1])[::-1] - instance.work[c] for c in ranked])
     guide = price.relaxed_full if price is not None else None
+    first_reader, reader = _readers(instance)
     return Tree(
         configuration=np.arange(levels) // pes,
         pe=pe,
         first_edge=instance.first_edge,
         tail=instance.tail,
+        first_reader=first_reader,
+        reader=reader,
         selectivity=instance.selectivity,
         external_in=share * instance.external_in[order, pe],
         external_out=share * instance.external_out[order, pe],
@@ -139,6 +148,8 @@ def root_cursor(tree: Tree) -> Cursor:
         ceiling_bound=np.full(levels + 1, tree.root[1]),
         total=np.zeros(levels + 1),
         blocked=np.zeros((levels + 1, 2), dtype=np.int64),
+        feeds=_feeds(tree),
+        stack=np.zeros(len(tree.first_edge), dtype=np.int64),
         load=np.zeros((int(tree.configuration[-1]) + 1, len(tree.limit))),
         saved=np.zeros((levels, replicas)),
         pruned=np.zeros(4, dtype=np.int64),
@@ -158,6 +169,22 @@ def strategy_of(instance: Instance, tree: Tree, cursor: Cursor) -> Active:
         else:
             active[c, i, int(np.argmax(instance.node_of[i] == tree.slot_node[v, value - 1]))] = True
     return active
+
+
+def _readers(instance: Instance) -> tuple[Ints, Ints]:
+    """Return the PEs that read each PE's output, one after the other, and where each PE's readers begin."""
+    head = np.repeat(np.arange(len(instance.pes)), np.diff(instance.first_edge))
+    first = np.searchsorted(np.sort(instance.tail), np.arange(len(instance.pes) + 1))
+    return first, head[np.argsort(instance.tail, kind="stable")]
+
+
+def _feeds(tree: Tree) -> Ints:
+    """Return how many inputs of each level can deliver anything if every PE is full."""
+    feeds = (tree.external_in > 0).astype(np.int64)
+    for v, i in enumerate(tree.pe):
+        for e in range(tree.first_edge[i], tree.first_edge[i + 1]):
+            feeds[v] += feeds[v - i + tree.tail[e]] > 0
+    return feeds
 
 
 def _ranked(instance: Instance) -> list[int]:
