@@ -1,4 +1,4 @@
-"""Describe state machines in docs/machines.md: a diagram and a table, generated from the machine's document."""
+"""Describes state machines in docs/machines.md: a diagram and a table, generated from the machine's document."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ HEAD = """# The state machines
 
 A state machine is a document that defines the lifecycle of a job. The machines on this page ship with holdfast, in
 `src/holdfast/control/jobs/machines`. A job's `type` names its machine; `holdfast serve --machine FILE` adds one. States with a bold
-edge are written to the database when a job first enters them, before the transition's actions run. The script
-`scripts/write_generated_docs.py` writes this page, and a test keeps it current.
+edge are written to the database when a job first enters them, before the transition's actions run. An action is a method of a
+plug-in. `scripts/write_generated_docs.py` writes this page.
 """
 
 
@@ -27,27 +27,39 @@ def diagram(machine: Machine) -> str:
     return "\n".join([*lines, f"    class {written} persisted"])
 
 
-def table(machine: Machine) -> str:
-    """Return a table of all transitions with their states and actions."""
-    lines = ["| number | state | written | transition | next | actions |", "|---|---|---|---|---|---|"]
+def table(machine: Machine, *, base: Machine | None = None) -> str:
+    """Return a table of the transitions. Those of a state that lead to the same state by the same actions share a row.
+
+    With a base, the table contains only what the base does not have.
+    """
+    lines = ["| state | transitions | next | actions |", "|---|---|---|---|"]
     for name, state in machine.states.items():
-        written = "yes" if state.persisted else "no"
-        if not state.transitions:
-            lines.append(f"| {state.number} | {name} | {written} | (end) | | |")
-        for event in sorted(state.transitions):
-            row = state.transitions[event]
-            actions = ", ".join((*_names(row.before, "before: "), *_names(row.do)))
-            lines.append(f"| {state.number} | {name} | {written} | {event} | {row.next} | {actions} |")
+        rows: dict[tuple[str, str], list[str]] = {}
+        for event, row in sorted(state.transitions.items()):
+            if base is None or name not in base.states or base.states[name].transitions.get(event) != row:
+                actions = ", ".join((*_names(row.before, "before: "), *_names(row.do)))
+                rows.setdefault((row.next, actions), []).append(event)
+        lines += [f"| {name} | {', '.join(events)} | {end} | {actions} |" for (end, actions), events in rows.items()]
     return "\n".join(lines)
 
 
 def page(machines: Iterable[Machine]) -> str:
-    """Return the page about these machines, in Markdown."""
-    parts = [HEAD]
-    for machine in machines:
-        about = " ".join(machine.about.split())
-        parts.append(f"## {machine.name}\n\n{about}\n\n```mermaid\n{diagram(machine)}\n```\n\n{table(machine)}\n")
+    """Return the page about these machines, in Markdown. The first is described completely, the others by their differences."""
+    first, *others = machines
+    parts = [HEAD, f"{_heading(first)}\n\n```mermaid\n{diagram(first)}\n```\n\n{table(first)}\n"]
+    for machine in others:
+        missing = [f"{state}.{event}" for state, event, _ in first.transitions() if not _has(machine, state, event)]
+        lacks = f"It lacks {', '.join(missing)}. " if missing else ""
+        parts.append(f"{_heading(machine)} {lacks}It differs from `{first.name}` in:\n\n{table(machine, base=first)}\n")
     return "\n".join(parts)
+
+
+def _heading(machine: Machine) -> str:
+    return f"## {machine.name}\n\n{' '.join(machine.about.split())}"
+
+
+def _has(machine: Machine, state: str, event: str) -> bool:
+    return state in machine.states and event in machine.states[state].transitions
 
 
 def _names(actions: Iterable[str | Action], prefix: str = "") -> Iterator[str]:
