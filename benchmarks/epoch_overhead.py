@@ -61,7 +61,7 @@ def main() -> None:
             operator = graph.operator(name)
             inputs = []
             for stream in operator.inputs:
-                kept_rows, new_rows = pe.kept.get(kept_by(name, stream)), streams[stream]
+                kept_rows, new_rows = pe.kept_rows.get(kept_by(name, stream)), streams[stream]
                 inputs.append(new_rows if kept_rows is None else pa.concat_tables([kept_rows, new_rows.cast(kept_rows.schema)]))
             started = time.perf_counter()
             operator.function(*(spark.createDataFrame(table) for table in inputs)).toArrow()

@@ -69,13 +69,13 @@ def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
     parts = pes | {task.name for task in all_tasks}
     errors = [
         f"{what} '{name}'; its {kind} are: {_list(known)}"
-        for what, kind, given, known in (
+        for what, kind, names, known in (
             ("takes from another job source", "sources", job.streams, {source.name for source in graph.sources}),
             ("wants replicas of", "PEs and tasks", job.replicas, parts),
             ("has a contract for", "PEs", job.contracts, pes),
             ("says the needs of", "PEs and tasks", job.needs, parts | {f"{sink}/0" for sink in sinks}),
         )
-        for name in sorted(set(given) - known)
+        for name in sorted(set(names) - known)
     ]
     if errors:
         raise CompoundError(f"job '{job.job}'", errors)
@@ -100,15 +100,15 @@ def _check_numbering(job: Job, tasks: Iterable[Task]) -> None:
     origins: dict[str, dict[str | None, str]] = {}
     errors: dict[str, str] = {}
     for task in tasks:
-        found: dict[str | None, str] = {} if task.reads else {None: task.pe}
+        input_of_origin: dict[str | None, str] = {} if task.reads else {None: task.pe}
         for reading in task.reads:
-            found |= origins[reading.stream] if reading.job is None else {reading.job: f"{reading.job}:{reading.stream}"}
-        origins |= dict.fromkeys(task.makes, found)
-        other = next((stream for origin, stream in sorted(found.items(), key=str) if origin is not None), None)
-        if None in found and other is not None:
+            input_of_origin |= origins[reading.stream] if reading.job is None else {reading.job: f"{reading.job}:{reading.stream}"}
+        origins |= dict.fromkeys(task.makes, input_of_origin)
+        other = next((stream for origin, stream in sorted(input_of_origin.items(), key=str) if origin is not None), None)
+        if None in input_of_origin and other is not None:
             errors[task.pe] = (
-                f"'{task.pe}' reads rows of source '{found[None]}' and of stream '{other}', which two jobs number independently, "
-                "so that rows would be lost; let one job read both, or let that job feed both sources"
+                f"'{task.pe}' reads rows of source '{input_of_origin[None]}' and of stream '{other}', which two jobs number "
+                f"independently, so that rows would be lost; let one job read both, or let that job feed both sources"
             )
     if errors:
         raise CompoundError(f"job '{job.job}'", list(errors.values()))
@@ -215,10 +215,10 @@ class _Replicas:
     def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
         self._job = job
         for task in tasks:
-            if self._is_read_once(task) and self._given(task) not in (None, 1):
+            if self._is_read_once(task) and self._requested(task) not in (None, 1):
                 raise HoldfastError(
-                    f"job '{job.job}' wants {self._given(task)} replicas of '{task.name}', a source with a reader, which has one: "
-                    "it is started elsewhere when it fails; take it out of 'replicas'"
+                    f"job '{job.job}' wants {self._requested(task)} replicas of '{task.name}', a source with a reader, which "
+                    "has one: it is started elsewhere when it fails; take it out of 'replicas'"
                 )
         self._planned: set[str] = set()
         self._count = 1
@@ -233,16 +233,16 @@ class _Replicas:
             self._count, self.nodes = self._from_strategy(strategy, application, graph, tasks)
 
     def of(self, task: Task) -> int:
-        given = self._given(task)
-        if given is not None or self._is_read_once(task):
-            return given or 1
+        requested = self._requested(task)
+        if requested is not None or self._is_read_once(task):
+            return requested or 1
         if task.name in self.nodes:
             return self._count
         spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
         return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1
 
-    def _given(self, task: Task) -> int | None:
-        """Return the number that the job document gives, or None."""
+    def _requested(self, task: Task) -> int | None:
+        """Return the number that the job document requests, or None."""
         return self._job.replicas.get(task.name, self._job.replicas.get(task.pe))
 
     def _is_read_once(self, task: Task) -> bool:
@@ -271,9 +271,11 @@ class _Replicas:
         return strategy.replicas, {t.name: strategy.placement[t.pe] for t in tasks if t.kind == "operators"}
 
 
-def _require_same(what: str, got: str, application: str) -> None:
-    if got != application:
-        raise HoldfastError(f"{what} is for application '{got}', but this one is '{application}'; plan it from its own documents")
+def _require_same(what: str, actual: str, application: str) -> None:
+    if actual != application:
+        raise HoldfastError(
+            f"{what} is for application '{actual}', but this one is '{application}'; plan it from its own documents"
+        )
 
 
 def _require_adaptable(job: Job, plan: PlanDocument) -> None:

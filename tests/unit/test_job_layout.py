@@ -258,7 +258,7 @@ app.sink("raw", prices)
 """
 
 
-def test_operator_cannot_read_a_reader_of_its_job_and_a_stream_of_another(tmp_path):
+def test_operator_cannot_mix_a_reader_with_another_jobs_stream(tmp_path):
     path = tmp_path / "mixed.py"
     path.write_text(MIXED)
     with pytest.raises(HoldfastError) as caught:

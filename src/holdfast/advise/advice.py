@@ -33,7 +33,7 @@ class Next:
     operator: str
     replicas: int
     cpu: float
-    left: float
+    remaining: float
     after: Loss
 
     @property
@@ -84,7 +84,7 @@ class Advice:
         return Expected.over(loss for _, loss in sorted(self.single.items()))
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """The share of the expected loss under single failures that remains with the plan."""
         return _share(self.chosen.single.mean, self.unprotected.mean)
 
@@ -165,8 +165,12 @@ class Advice:
                 "cpu_s_per_s": sum(self.prices.cpu[name] for name in protected),
                 "share_of_full": self.prices.share(protected),
             },
-            "internal_completeness": {"kept": chosen.completeness, "asked": self.goal_ic},
-            "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
+            "internal_completeness": {"value": chosen.completeness, "goal": self.goal_ic},
+            "single_failures": {
+                "without": _expected(self.unprotected),
+                "with": _expected(chosen.single),
+                "remaining": self.remaining,
+            },
             "spread_over_seeds": widest and {"quality": widest[0], "case": widest[1].case},
             "correlated_failures": _loss(chosen.together),
             "next": following
@@ -174,13 +178,13 @@ class Advice:
                 "operator": following.operator,
                 "replicas": following.replicas,
                 "share_of_full": following.cpu,
-                "left": following.left,
+                "remaining": following.remaining,
                 **_loss(following.after),
             },
             "plans": [
                 {
                     "objective": each.candidate.objective,
-                    "keeps_what_was_asked": each.candidate.objective in self.reaching_goal,
+                    "reaches_goal": each.candidate.objective in self.reaching_goal,
                     "protected": list(each.candidate.protected),
                     "single": _expected(each.single),
                     "together": _loss(each.together),

@@ -30,7 +30,7 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
         budget=max(len(replicated), advice.budget.replicas or 0),
         quality=spared_share(advice),
         replicated=tuple(replicated),
-        left=tuple(unreplicated),
+        unreplicated=tuple(unreplicated),
         next=_next(advice),
     )
 
@@ -52,8 +52,8 @@ def _next(advice: Advice) -> NextUnit | None:
     if following is None:
         return None
     why = (
-        f"{counted(following.replicas)} of {following.operator} would leave {following.left:.1%} of the expected loss of "
+        f"{counted(following.replicas)} of {following.operator} would leave {following.remaining:.1%} of the expected loss of "
         f"single failures, for {following.cpu:.0%} more of full replication's CPU"
     )
     start = tuple(_tasks(advice, following.operator))
-    return NextUnit(replicas=following.replicas, quality=max(0.0, 1 - following.left), start=start, why=why)
+    return NextUnit(replicas=following.replicas, quality=max(0.0, 1 - following.remaining), start=start, why=why)

@@ -155,7 +155,7 @@ class Verified:
                 "epochs": kill.epochs,
                 "inexact": kill.inexact,
                 "quality": kill.quality if kill.quality is not None and isfinite(kill.quality) else None,
-                "said": str(kill),
+                "text": str(kill),
                 "cost_s": kill.cost_s if kill.cost_s is not None and isfinite(kill.cost_s) else None,
                 "stated": [kill.stated.least, kill.stated.greatest],
                 "stated_cost_s": kill.stated.cost_s,

@@ -167,8 +167,8 @@ def _sink_errors(sink: Sink) -> list[str]:
     try:
         bind_writer(sink.writer)
     except ValueError as error:
-        wanted = "it must take (rows, epoch) or (rows, epoch, quality), and may take 'token'"
-        return [f"the writer of sink '{sink.name}' ({sink.origin}) {error}; {wanted}"]
+        signature = "it must take (rows, epoch) or (rows, epoch, quality), and may take 'token'"
+        return [f"the writer of sink '{sink.name}' ({sink.origin}) {error}; {signature}"]
     return []
 
 

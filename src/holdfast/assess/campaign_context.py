@@ -247,18 +247,18 @@ class CampaignContext:
         by_key = {
             name: KeyedSeqs.of(trace_key.keys[self.row_positions(seq)], seq, span=span, base=base) for name, seq in seqs.items()
         }
-        kept = {}
+        kept_rows = {}
         for stream, rule in self.kept_streams():
             codes, firsts = np.unique(combined([rows.codes[name] for name in rule.by]), return_index=True)
             full = np.searchsorted(codes, combined([rows.codes[name] for name in rule.by]))
             by_value = KeyedSeqs.of(full[self.row_positions(seqs[stream])], seqs[stream], span=span, base=base)
-            kept[stream, rule.by] = (by_value, trace_key.keys[firsts])
+            kept_rows[stream, rule.by] = (by_value, trace_key.keys[firsts])
         ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
         return GoldenIndex(
             graph=self.graph,
             shapes=self.shapes,
             rows=KeyedSeqs.of(trace_key.keys, rows.seq, span=span, base=base),
-            kept=kept,
+            kept_rows=kept_rows,
             seqs=by_key,
             epochs=_epoch_seqs(rows.epoch[ends], rows.seq[ends]),
             keys=len(rows.values[trace_key.column]),

@@ -91,14 +91,14 @@ def find_fault_path(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFaul
 class GoldenIndex:
     """An index of the golden streams of one trace by key and seq, with the operators' shapes.
 
-    `rows` has all source rows by key, and `seqs` the rows of other streams. `kept` has, for each kept stream and the columns of
-    its keep rule, the rows by the values of these columns, and the key of each value.
+    `rows` has all source rows by key, and `seqs` the rows of other streams. `kept_rows` has, for each kept stream and the columns
+    of its keep rule, the rows by the values of these columns, and the key of each value.
     """
 
     graph: Graph
     shapes: Mapping[str, Shape]
     rows: KeyedSeqs
-    kept: Mapping[tuple[str, tuple[str, ...]], tuple[KeyedSeqs, Ints]]
+    kept_rows: Mapping[tuple[str, tuple[str, ...]], tuple[KeyedSeqs, Ints]]
     seqs: Mapping[str, KeyedSeqs]
     epochs: EpochSeqs
     keys: int
@@ -174,7 +174,7 @@ class _Forward:
         rule = operator.keep.get(stream)
         if not isinstance(rule, LastRows):
             return last
-        rows, owner = self._index.kept[stream, rule.by]
+        rows, owner = self._index.kept_rows[stream, rule.by]
         return _worst(rows.nth_after(np.arange(len(owner)), last[owner], rule.n), owner, len(last))
 
 
@@ -204,7 +204,7 @@ def _since(golden_index: GoldenIndex, operator: Operator, stream: str, keys: Int
     rule = operator.keep.get(stream)
     if not isinstance(rule, LastRows):
         return first
-    rows, owner = golden_index.kept[stream, rule.by]
+    rows, owner = golden_index.kept_rows[stream, rule.by]
     of_key = np.full(golden_index.keys, NEVER, np.int64)
     of_key[keys] = first
     concerned = np.flatnonzero(of_key[owner] < NEVER)

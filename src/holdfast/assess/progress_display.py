@@ -21,14 +21,14 @@ class Pace:
     """Estimates the remaining time from the steps done since the display began.
 
     >>> pace = Pace(100.0, done=10)
-    >>> pace.left_s(100.0, done=10, of=40), pace.left_s(110.0, done=30, of=40)
+    >>> pace.remaining_s(100.0, done=10, of=40), pace.remaining_s(110.0, done=30, of=40)
     (None, 5.0)
     """
 
     def __init__(self, now_s: float, *, done: int) -> None:
         self._began_s, self._at = now_s, done
 
-    def left_s(self, now_s: float, *, done: int, of: int) -> float | None:
+    def remaining_s(self, now_s: float, *, done: int, of: int) -> float | None:
         """Return the remaining seconds, or None before the first step is done."""
         fresh = done - self._at
         return (now_s - self._began_s) * (of - done) / fresh if fresh > 0 else None
@@ -75,8 +75,8 @@ class Bars:
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=of), Pace(now, done=done)
         task, pace = self._tasks[what]
-        left_s = pace.left_s(now, done=done, of=of)
-        self._bar.update(task, completed=done, total=of, ends_s=None if left_s is None else now + left_s)
+        remaining_s = pace.remaining_s(now, done=done, of=of)
+        self._bar.update(task, completed=done, total=of, ends_s=None if remaining_s is None else now + remaining_s)
 
 
 class Lines:
@@ -93,5 +93,5 @@ class Lines:
         if now < self._next_s and done < of and not new:
             return
         self._next_s = now + LINE_EVERY_S
-        left_s = pace.left_s(now, done=done, of=of) if done < of else None
-        self._say(f"{what}: {done:,} of {of:,}{'' if left_s is None else f', about {left_s:,.0f} s left'}")
+        remaining_s = pace.remaining_s(now, done=done, of=of) if done < of else None
+        self._say(f"{what}: {done:,} of {of:,}{'' if remaining_s is None else f', about {remaining_s:,.0f} s left'}")

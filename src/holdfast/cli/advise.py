@@ -133,8 +133,8 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
 
 def _check(options: dict[str, Any]) -> None:
     """Raise CompoundError with all invalid or contradictory options."""
-    given = [f"--{name}" for name in ("budget", "ic", "loss") if options[name] is not None]
-    errors = [f"{' and '.join(given)} say different things; give one of them"] if len(given) > 1 else []
+    goals = [f"--{name}" for name in ("budget", "ic", "loss") if options[name] is not None]
+    errors = [f"{' and '.join(goals)} contradict each other; give one of them"] if len(goals) > 1 else []
     errors += [
         f"--{name}: wanted a share from 0 to 1, got {options[name]:g}"
         for name in ("ic", "loss")
@@ -146,7 +146,7 @@ def _check(options: dict[str, Any]) -> None:
         if options[f"{name}_s"] is not None and not 0 < options[f"{name}_s"] < math.inf
     ]
     if errors:
-        raise CompoundError("what is asked", errors)
+        raise CompoundError("the request", errors)
 
 
 def _quick_check(graph: "Graph", budget: str | None) -> None:
@@ -154,9 +154,9 @@ def _quick_check(graph: "Graph", budget: str | None) -> None:
     from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.protection_units import tasks_of
 
-    given = Budget.of(budget) if budget is not None else None
-    if given is not None and given.replicas is not None:
-        given.check(Prices(tasks_of(graph), {}))
+    limit = Budget.of(budget) if budget is not None else None
+    if limit is not None and limit.replicas is not None:
+        limit.check(Prices(tasks_of(graph), {}))
 
 
 def _require_length(context: "CampaignContext", *, outage_s: float | None, verify: bool) -> None:
@@ -237,13 +237,13 @@ def _write_documents(advice: "Advice", profile: "Profile", out: Path, *, sla: fl
     )
 
 
-def _sla(asked: float | None, kept: float) -> str:
+def _sla(goal: float | None, sla: float) -> str:
     """Return the completeness that a strategy must keep, and where the value comes from.
 
     >>> _sla(None, 0.7), _sla(0.5, 0.5)
     ('at least 0.70, unless --ic asks for another', 'asked for: 0.50')
     """
-    return f"at least {kept:.2f}, unless --ic asks for another" if asked is None else f"asked for: {kept:.2f}"
+    return f"at least {sla:.2f}, unless --ic asks for another" if goal is None else f"asked for: {sla:.2f}"
 
 
 def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
@@ -255,7 +255,8 @@ def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> N
     click.echo(advice.chosen_for)
     click.echo(
         f"Expected quality impact of one failure: {advice.unprotected.mean:,.4g} without, {chosen.single.mean:,.4g} with "
-        f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets{_orders(advice)}): {advice.left:.1%} is left."
+        f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets{_orders(advice)}): "
+        f"{advice.remaining:.1%} remains."
     )
     click.echo(f"When everything without a replica fails at once: {chosen.together.mean:,.4g}, with {advice.completeness}.")
     for name in advice.ranking:
@@ -270,7 +271,7 @@ def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> N
     if following is not None:
         click.echo(
             f"The next: {following.bought}, for {following.cpu:.0%} more of full replication's CPU: "
-            f"{following.left:.1%} of the loss would then be left."
+            f"{following.remaining:.1%} of the loss would then remain."
         )
     for text in (strategy, *verified):
         click.echo(text)

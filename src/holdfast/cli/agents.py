@@ -102,17 +102,17 @@ def agents_table(agents: list[dict[str, Any]]) -> Table:
     """Return a table with one row per agent."""
     columns = (
         "task",
-        "from",
+        "node",
         "state",
         "deadline",
-        "usual",
-        "made",
-        "misses",
+        "usual time",
+        "outputs",
+        "late",
         "predicted",
         "corrected",
         "accuracy",
         "in use",
-        "said",
+        "message",
     )
     table = Table(*columns, box=None, pad_edge=False)
     for agent in agents:
@@ -123,14 +123,14 @@ def agents_table(agents: list[dict[str, Any]]) -> Table:
         for stream in streams:
             for name, count in stream.get("last_used", {}).items():
                 used[name] = used.get(name, 0) + count
-        message = agent["error"] or about.get("problem") or about.get("refused") or about.get("why") or ""
+        message = agent["error"] or about.get("error") or about.get("refused") or about.get("why") or ""
         table.add_row(
             agent["task"],
             agent["node"],
             about.get("state", "starting") if agent["alive"] else "dead",
             _seconds(about.get("deadline_s")),
             _seconds(about.get("usual_s")),
-            str(about.get("made", 0)),
+            str(about.get("outputs", 0)),
             str(about.get("misses", 0)),
             str(about.get("predicted", 0)),
             str(about.get("corrected", 0)),

@@ -17,12 +17,12 @@ from holdfast.terminal import print_json
 
 
 @dataclass(frozen=True)
-class Finding:
+class Requirement:
     """Something that holdfast needs or can use, and whether this machine has it."""
 
-    thing: str
-    found: str
-    needed: bool
+    name: str
+    actual: str
+    required: bool
     ok: bool
     advice: str = ""
 
@@ -36,25 +36,25 @@ def doctor(as_json: bool) -> None:
     Example:
       holdfast doctor
     """
-    findings = list(examine())
+    requirements = list(examine())
     if as_json:
-        print_json({"ok": all(f.ok or not f.needed for f in findings), "findings": [asdict(f) for f in findings]})
+        print_json({"ok": all(r.ok or not r.required for r in requirements), "requirements": [asdict(r) for r in requirements]})
     else:
-        for finding in findings:
-            mark = "ok     " if finding.ok else "MISSING" if finding.needed else "absent "
-            click.echo(f"{mark} {finding.thing}: {finding.found}{'' if finding.ok else '; ' + finding.advice}")
-    if any(f.needed and not f.ok for f in findings):
+        for requirement in requirements:
+            mark = "ok     " if requirement.ok else "MISSING" if requirement.required else "absent "
+            click.echo(f"{mark} {requirement.name}: {requirement.actual}{'' if requirement.ok else '; ' + requirement.advice}")
+    if any(r.required and not r.ok for r in requirements):
         sys.exit(2)  # click ignores the code of its own Exit outside standalone mode
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Requirement]:
     """Examine this machine. Starts no process but `java -version`."""
     from holdfast.engine.session import JAVA, java_version
 
     python = sys.version_info
-    yield Finding("Python", platform.python_version(), True, python >= (3, 11), "install Python 3.11 or newer")
+    yield Requirement("Python", platform.python_version(), True, python >= (3, 11), "install Python 3.11 or newer")
     java = java_version()
-    yield Finding(
+    yield Requirement(
         "Java",
         f"version {java}" if java else "none found",
         True,
@@ -63,18 +63,18 @@ def examine() -> Iterator[Finding]:
     )
     for package in ("pyspark", "pyarrow", "pandas"):
         try:
-            yield Finding(package, version(package), True, True)
+            yield Requirement(package, version(package), True, True)
         except PackageNotFoundError:
-            yield Finding(package, "not installed", True, False, "run 'make setup' in the project's folder")
+            yield Requirement(package, "not installed", True, False, "run 'make setup' in the project's folder")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    yield Finding("memory", f"{memory:.1f} GiB", True, memory >= 4, "Spark needs at least 4 GiB; lower it with --memory")
-    yield Finding("cores", str(os.cpu_count()), True, (os.cpu_count() or 0) >= 1)
+    yield Requirement("memory", f"{memory:.1f} GiB", True, memory >= 4, "Spark needs at least 4 GiB; lower it with --memory")
+    yield Requirement("cores", str(os.cpu_count()), True, (os.cpu_count() or 0) >= 1)
     scratch = Path(tempfile.gettempdir())
     free = shutil.disk_usage(scratch).free / 2**30
-    yield Finding(
+    yield Requirement(
         "scratch space", f"{free:.1f} GiB free in {scratch}", True, free >= 2, "Spark spills there: free some, or set TMPDIR"
     )
     postgres = shutil.which("postgres") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), None)
     for program, path in (("PostgreSQL", postgres), ("Chromium", shutil.which("chromium"))):
         advice = f"only some tests use it: apt-get install {program.lower()}"
-        yield Finding(program, path or "not found", False, path is not None, advice)
+        yield Requirement(program, path or "not found", False, path is not None, advice)

@@ -129,7 +129,7 @@ def plan(
         if current is None:
             _refuse(context, ("move_worth",), "requires --current PLAN")
         plan_topology(
-            read_kind(document, Topology, wanted=[TOPOLOGY]),
+            read_kind(document, Topology, kinds=[TOPOLOGY]),
             budget=budget,
             ic=ic,
             planner=planner or "frontier",
@@ -145,7 +145,7 @@ def plan(
         only = f"for task topologies only, and '{document}' is an application descriptor;"
         _refuse(context, TOPOLOGIES_ONLY, f"{only} its strategy is the cheapest that reaches --ic")
         plan_descriptor(
-            read_kind(document, Descriptor, wanted=[DESCRIPTOR]),
+            read_kind(document, Descriptor, kinds=[DESCRIPTOR]),
             ic=ic,
             solver=planner,
             failure=failure_model(failure),

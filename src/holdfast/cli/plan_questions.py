@@ -36,7 +36,7 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
     """
     if bool(failed) == (with_plan is not None):
         raise HoldfastError("give either --failed tasks or --with-plan, not both")
-    topology = read_kind(document, Topology, wanted=[TOPOLOGY])
+    topology = read_kind(document, Topology, kinds=[TOPOLOGY])
     if with_plan is not None:
         down = sorted(set(topology.number.values()) - {topology.number[t] for t in read_plan(with_plan, topology=topology).tasks})
     else:
@@ -81,7 +81,7 @@ def list_trees(document: Path, most: int, as_json: bool) -> None:
     Example:
       holdfast plan trees topology.yaml --list 10
     """
-    topology = read_kind(document, Topology, wanted=[TOPOLOGY])
+    topology = read_kind(document, Topology, kinds=[TOPOLOGY])
     measure: Measure = output_fidelity(topology)
     count = count_trees(measure)
     listed = [[topology.tasks[i] for i in sorted(tree)] for tree in islice(trees(measure), most)]

@@ -115,7 +115,7 @@ def simulate(
 
     scheme = scheme or ("checkpoint" if epoch_s > 0 else "none")
     _report_options_without_effect(scheme=scheme, by_epoch=epoch_s > 0, from_file=trace is not None and Path(trace).exists())
-    described = read_kind(descriptor, Descriptor, wanted=[DESCRIPTOR])
+    described = read_kind(descriptor, Descriptor, kinds=[DESCRIPTOR])
     faults = read_document(schedule, Schedule) if schedule else Schedule()
     settings = SimulationSettings(
         step_s=step_s,
@@ -142,7 +142,7 @@ def simulate(
         "strategy": strategy,
         "seed": seed,
         "promised_ic": promised,
-        "verdicts": [{"name": name, "holds": holds, "found": text} for name, holds, text in verdicts_of(outcome, promised)],
+        "verdicts": [{"name": name, "holds": holds, "reason": text} for name, holds, text in verdicts_of(outcome, promised)],
     }
     if out is not None:
         from holdfast.report.simulation import write_simulation
@@ -188,7 +188,7 @@ def _show(document: dict[str, Any]) -> None:
     for row in document["nodes"][:SHOWN]:
         click.echo(f"  node {row['node']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
     for row in document["recoveries"][:SHOWN]:
-        click.echo(f"  {row['pe']} failed at {row['failed_s']:g} s: {row['by']}, {row['latency_s']:.2f} s after it was noticed")
+        click.echo(f"  {row['pe']} failed at {row['failed_s']:g} s: {row['by']}, {row['latency_s']:.2f} s after detection")
     for verdict in document["verdicts"]:
-        word = {True: "holds", False: "FAILS", None: "open"}[verdict["holds"]]
-        click.echo(f"{word:5}  {verdict['name']}: {verdict['found']}")
+        word = {True: "holds", False: "BROKEN", None: "unknown"}[verdict["holds"]]
+        click.echo(f"{word:7}  {verdict['name']}: {verdict['reason']}")

@@ -141,7 +141,7 @@ def _advice(operator: Operator, holds_with: Callable[[Mapping[str, Keep]], bool]
     advice = []
     for stream in operator.inputs:
         rule = operator.keep.get(stream)
-        others = {other: kept for other, kept in everything.items() if other != stream}
+        others = {other: rule_of_other for other, rule_of_other in everything.items() if other != stream}
         if holds_with(others if rule is None else {**others, stream: rule}):
             continue
         of = f" of '{stream}'" if len(operator.inputs) > 1 else ""

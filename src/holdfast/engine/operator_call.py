@@ -85,9 +85,9 @@ def require_seqs_of_input(operator: Operator, rows: pa.Table, span: Span) -> Non
 
 def _same_columns(who: str, after: DataFrame, before: DataFrame) -> DataFrame:
     expected = {field.name: field.dataType.simpleString() for field in before.schema}
-    got = {field.name: field.dataType.simpleString() for field in after.schema}
-    if expected != got:
-        raise OperatorError(f"{who} must return its state table with the columns {_columns(expected)}, got {_columns(got)}")
+    actual = {field.name: field.dataType.simpleString() for field in after.schema}
+    if expected != actual:
+        raise OperatorError(f"{who} must return its state table with the columns {_columns(expected)}, got {_columns(actual)}")
     return after.select(*before.columns)
 
 

@@ -33,20 +33,20 @@ class Pe:
         self.part = tuple(name for name in graph.order if name in names)
         self.reads = graph.streams_into(names)
         self.makes = graph.streams_out_of(names)
-        self.kept: Kept = {}
+        self.kept_rows: Kept = {}
         self._spark, self._graph, self._schemas = spark, graph, schemas
         self._small = PeJobs(small_session(spark), graph, self.part, schemas, parts=1)
 
     def run(self, new: Mapping[str, pa.Table], span: Span) -> dict[str, pa.Table]:
         """Return the rows that the span adds to each output stream of this PE."""
-        tables = [*new.values(), *self.kept.values()]
+        tables = [*new.values(), *self.kept_rows.values()]
         small = sum(table.num_rows for table in tables) <= SMALL and sum(table.nbytes for table in tables) <= SMALL_BYTES
         jobs = self._small if small else self._large
         with naming_failed_operator(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
-            tables_of, arrived = jobs.run(new, self.kept, span)
+            tables_of, arrived = jobs.run(new, self.kept_rows, span)
         for name in self.makes:
             require_epochs(self._graph.operator(name), tables_of[name])
-        self.kept = self._remember(tables_of, arrived, span)
+        self.kept_rows = self._remember(tables_of, arrived, span)
         return {name: self._added(tables_of, name, span) for name in self.makes}
 
     @cached_property
@@ -56,19 +56,19 @@ class Pe:
         return PeJobs(self._spark.newSession(), self._graph, self.part, self._schemas, parts=parts)
 
     def _remember(self, tables: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
-        kept = {label: tables[label] for label in tables if label.startswith("state of ")}
+        kept_rows = {label: tables[label] for label in tables if label.startswith("state of ")}
         for label, stream in arrived.items():
             reader = self._graph.operator(label.removeprefix(f"{stream} kept by "))
             schema = arrow_schema(self._schemas[stream])
-            before = self.kept.get(label, schema.empty_table())
+            before = self.kept_rows.get(label, schema.empty_table())
             rows = pa.concat_tables([rows.cast(schema) for rows in (before, self._added(tables, stream, span))])
-            kept[label] = still_needed(rows, reader.keep[stream], span)
-        return kept
+            kept_rows[label] = still_needed(rows, reader.keep[stream], span)
+        return kept_rows
 
     def _added(self, tables: Mapping[str, pa.Table], stream: str, span: Span) -> pa.Table:
         """Return the rows of a stream that belong to the span. An operator's output also contains rows for its kept input."""
-        kept = stream in self.part and self._graph.operator(stream).keep
-        return rows_added(tables[stream], span) if kept else tables[stream]
+        keeps_input = stream in self.part and self._graph.operator(stream).keep
+        return rows_added(tables[stream], span) if keeps_input else tables[stream]
 
 
 def small_session(spark: SparkSession) -> SparkSession:

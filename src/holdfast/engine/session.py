@@ -118,9 +118,9 @@ def require_java() -> None:
     """Raise MachineError if Spark cannot find a Java that it supports."""
     version = java_version()
     if version is None or version < JAVA:
-        got = "none was found" if version is None else f"Java {version} was found"
+        available = "none was found" if version is None else f"Java {version} was found"
         raise MachineError(
-            f"Spark needs Java {JAVA} or newer, but {got}; install it (Debian: apt-get install openjdk-17-jre-headless) "
+            f"Spark needs Java {JAVA} or newer, but {available}; install it (Debian: apt-get install openjdk-17-jre-headless) "
             "or point JAVA_HOME at one"
         )
 

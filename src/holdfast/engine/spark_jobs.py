@@ -27,7 +27,7 @@ SPAN = StructType([StructField(name, LongType()) for name in (FIRST, LAST, AFTER
 class Content:
     """What a leaf holds: kept rows, followed by the new rows of a stream. If both are None, it holds the bounds of the span."""
 
-    kept: str | None = None
+    kept_rows: str | None = None
     stream: str | None = None
 
 
@@ -59,12 +59,12 @@ class PeJobs:
         self._leaves: dict[Content, Leaf] = {}
         self._plans: Plans | None = None
         self._tables: dict[str, pa.Table] = {}
-        self._kept: Kept = {}
+        self._kept_rows: Kept = {}
         self._span = Span(0, 0, 0, 0)
 
-    def run(self, new: Mapping[str, pa.Table], kept: Kept, span: Span) -> tuple[dict[str, pa.Table], dict[str, str]]:
+    def run(self, new: Mapping[str, pa.Table], kept_rows: Kept, span: Span) -> tuple[dict[str, pa.Table], dict[str, str]]:
         """Process a span. Return tables by name (output streams, new rows of kept inputs, state tables) and `Plans.arrived`."""
-        self._tables, self._kept, self._span = dict(new), kept, span
+        self._tables, self._kept_rows, self._span = dict(new), kept_rows, span
         plans, self._plans = self._plans, None  # not reused if the run fails: the plan itself may be the cause
         if plans is None:
             plans, reusable = self._build_first()
@@ -88,7 +88,7 @@ class PeJobs:
         if content == Content():
             return pa.table({FIRST: [self._span.first], LAST: [self._span.last], AFTER: [self._span.after]})
         schema = arrow_schema(self._schema(content))
-        parts = [self._kept[content.kept]] if content.kept in self._kept else []
+        parts = [self._kept_rows[content.kept_rows]] if content.kept_rows in self._kept_rows else []
         if content.stream is not None:
             parts.append(self._tables[content.stream])
         return pa.concat_tables([rows.cast(schema) for rows in parts]) if parts else schema.empty_table()
@@ -127,7 +127,7 @@ class PeJobs:
                     inputs.append(self._with_kept(label, stream, frame))
                 else:
                     inputs.append(self._leaf(Content(stream=stream)) if frame is None else frame)
-            state = self._leaf(Content(kept=state_of(name))) if operator.state else None
+            state = self._leaf(Content(kept_rows=state_of(name))) if operator.state else None
             with detector:
                 output, after = call_operator(operator, inputs, state)
             output = copies.limit(operator, output)
@@ -150,13 +150,13 @@ class PeJobs:
 
     def _needs_own_job(self, operator: Operator) -> bool:
         """Return whether the operator is a join that one job would compute twice: to keep its rows and to read them."""
-        kept = any(operator.name in self._graph.operator(reader).keep for reader in self._readers(operator.name))
-        return kept and len(operator.inputs) > 1
+        is_kept = any(operator.name in self._graph.operator(reader).keep for reader in self._readers(operator.name))
+        return is_kept and len(operator.inputs) > 1
 
     def _with_kept(self, label: str, stream: str, frame: DataFrame | None) -> DataFrame:
         if frame is None:
-            return self._leaf(Content(kept=label, stream=stream))
-        return self._coalesce(self._leaf(Content(kept=label)).unionByName(frame))
+            return self._leaf(Content(kept_rows=label, stream=stream))
+        return self._coalesce(self._leaf(Content(kept_rows=label)).unionByName(frame))
 
     def _added_by(self, output: DataFrame) -> DataFrame:
         """Return the rows that the span adds to an operator's output, for operators that read it in the same job."""
@@ -179,7 +179,7 @@ class PeJobs:
     def _schema(self, content: Content) -> StructType:
         if content == Content():
             return SPAN
-        return self._schemas[content.stream or str(content.kept).split(" kept by ")[0]]
+        return self._schemas[content.stream or str(content.kept_rows).split(" kept by ")[0]]
 
 
 def kept_by(operator: str, stream: str) -> str:

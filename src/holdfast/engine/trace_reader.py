@@ -178,21 +178,21 @@ def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
 
 
 def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFrame:
-    got = {field.name: field.dataType for field in frame.schema}
+    actual = {field.name: field.dataType for field in frame.schema}
     errors = []
     for field in source_schema(source):
-        if field.name not in got:
+        if field.name not in actual:
             errors.append(
-                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {_names(list(got))}"
+                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {_names(list(actual))}"
                 "; foreign names can be mapped (--columns)"
             )
-        elif not _fits(got[field.name], field.dataType, text=text):
-            errors.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
+        elif not _fits(actual[field.name], field.dataType, text=text):
+            errors.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {actual[field.name].simpleString()}")
     if errors:
         raise _TraceErrors(f"trace '{path}' for source '{source.name}' ({source.origin})", errors)
     return frame.select(
         *(
-            F.col(quoted(field.name)) if got[field.name] == field.dataType else F.col(quoted(field.name)).cast(field.dataType)
+            F.col(quoted(field.name)) if actual[field.name] == field.dataType else F.col(quoted(field.name)).cast(field.dataType)
             for field in source_schema(source)
         )
     )
@@ -209,8 +209,8 @@ class _TraceErrors(CompoundError, TraceError):
     """Several errors of one trace."""
 
 
-def _fits(got: DataType, wanted: DataType, *, text: bool) -> bool:
-    have, want = got.simpleString(), wanted.simpleString()
+def _fits(actual: DataType, expected: DataType, *, text: bool) -> bool:
+    have, want = actual.simpleString(), expected.simpleString()
     return text or have == want or have.split("(")[0] in WIDER.get(want, ()) or have == "void"
 
 

@@ -86,8 +86,8 @@ def _request_name(task: str) -> str:
 def _encode(position: Position) -> bytes:
     """Encode the kept tables as Arrow streams inside one Arrow table, a format that runs no code when it is read."""
     about = json.dumps({"epoch": position.epoch, "after": position.after, "tainted": position.tainted}).encode()
-    streams = [_arrow_stream(table) for table in position.kept.values()]
-    whole = pa.table({"label": pa.array(list(position.kept), pa.string()), "rows": pa.array(streams, pa.large_binary())})
+    streams = [_arrow_stream(table) for table in position.kept_rows.values()]
+    whole = pa.table({"label": pa.array(list(position.kept_rows), pa.string()), "rows": pa.array(streams, pa.large_binary())})
     return _arrow_stream(whole.replace_schema_metadata({b"format": FORMAT, b"about": about}))
 
 
@@ -99,11 +99,11 @@ def _decode(content: bytes, name: str) -> Position:
     if metadata.get(b"format") != FORMAT:
         raise HoldfastError(f"object '{name}' has a format that this version does not read (it reads {FORMAT.decode()})")
     about = json.loads(metadata[b"about"])
-    kept = {
+    kept_rows = {
         label: pa.ipc.open_stream(rows).read_all()
         for label, rows in zip(whole["label"].to_pylist(), whole["rows"].to_pylist(), strict=True)
     }
-    return Position(about["epoch"], kept, about["after"], about["tainted"])
+    return Position(about["epoch"], kept_rows, about["after"], about["tainted"])
 
 
 def _arrow_stream(table: pa.Table) -> bytes:

@@ -14,6 +14,6 @@ class Position:
     """
 
     epoch: int
-    kept: dict[str, pa.Table] = field(default_factory=dict)
+    kept_rows: dict[str, pa.Table] = field(default_factory=dict)
     after: int = 0
     tainted: int | None = None

@@ -11,7 +11,7 @@ EPOCHS_KEPT_FOR_AGENTS = 12
 """How many epochs are kept of the streams that a prediction agent reads, although no task needs them. Agents look a few times a
 second and learn from epochs without a gap; a mean covers at most this many epochs."""
 
-TRIMMED_FOR = "left"
+TRIMMED_FOR = "remaining-tasks"
 """The object that names the remaining tasks of an ended job, once the log is trimmed for them alone."""
 
 

@@ -44,17 +44,17 @@ def kind_of(path: str | Path) -> Kind | None:
     return _kind(plain(path))
 
 
-def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
+def read_kind(path: str | Path, model: type[D], *, kinds: Iterable[Kind]) -> D:
     """Read the document at path and check it against the model. Raises DocumentError with every error and its line.
 
     A document of another kind causes a single error that names both kinds.
     """
-    wanted = tuple(wanted)
+    kinds = tuple(kinds)
     data, lines = _read_mapping(path)
     kind = _kind(data)
-    if kind not in wanted:
-        wants = " or ".join(one.name for one in wanted)
-        fields = ", ".join(sorted(wanted[0].fields))
+    if kind not in kinds:
+        wants = " or ".join(one.name for one in kinds)
+        fields = ", ".join(sorted(kinds[0].fields))
         actual = f"is {kind.name}, not {wants}" if kind else f"is not {wants}, which has the fields {fields}"
         raise DocumentError(str(path), [f"{actual}; give {wants}"])
     return check_document(data, model, thing=str(path), lines=lines, also=_unprintable)

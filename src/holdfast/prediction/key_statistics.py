@@ -116,20 +116,20 @@ class KeyStatistics:
     def slots_to_keep(self) -> Ints | None:
         """Return the slots of the keys to keep, ascending; None if no key is to be forgotten."""
         last = self._last_epoch[: len(self)]
-        kept = np.flatnonzero(self.epochs_observed - last <= self._forget_after)
-        if len(kept) > self._most_keys:
-            newest = np.lexsort((kept, -last[kept]))[: self._most_keys]
-            kept = np.sort(kept[newest])
-        return None if len(kept) == len(self) else kept
+        kept_slots = np.flatnonzero(self.epochs_observed - last <= self._forget_after)
+        if len(kept_slots) > self._most_keys:
+            newest = np.lexsort((kept_slots, -last[kept_slots]))[: self._most_keys]
+            kept_slots = np.sort(kept_slots[newest])
+        return None if len(kept_slots) == len(self) else kept_slots
 
-    def keep(self, kept: Ints) -> None:
+    def keep(self, kept_slots: Ints) -> None:
         """Forget all keys but these. They get new slots in this order."""
         keys = list(self._slots)
-        self._slots = {keys[slot]: number for number, slot in enumerate(kept)}
-        self._last_rows = self.last_rows(kept)
-        self._window_counts, self._position = self._window_counts[kept], self._position[kept]
-        self._first_epoch, self._last_epoch = self._first_epoch[kept], self._last_epoch[kept]
-        self._row_counts, self._usual_rate = self._row_counts[kept], self._usual_rate[kept]
+        self._slots = {keys[slot]: number for number, slot in enumerate(kept_slots)}
+        self._last_rows = self.last_rows(kept_slots)
+        self._window_counts, self._position = self._window_counts[kept_slots], self._position[kept_slots]
+        self._first_epoch, self._last_epoch = self._first_epoch[kept_slots], self._last_epoch[kept_slots]
+        self._row_counts, self._usual_rate = self._row_counts[kept_slots], self._usual_rate[kept_slots]
 
     def _rate(self, slots: Ints) -> Floats:
         """Return the rows per epoch of each key, over its last epochs."""

@@ -24,8 +24,8 @@ class OverdueEpoch:
     epoch: int
     due_s: float
 
-    def left_s(self, now_s: float) -> float:
-        """Return the time left before the deadline; 0 after it."""
+    def remaining_s(self, now_s: float) -> float:
+        """Return the time remaining before the deadline; 0 after it."""
         return max(0.0, self.due_s - now_s)
 
 

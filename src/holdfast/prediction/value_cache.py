@@ -64,11 +64,11 @@ class ValueCache:
         self.keys = keys
         _append(self._values, self._nulls, slots, values)
 
-    def keep(self, kept: Ints) -> None:
+    def keep(self, kept_slots: Ints) -> None:
         """Forget all keys but these. They get new slots in this order."""
-        self._values = np.ascontiguousarray(self._values[kept])
-        self._nulls = self._nulls[kept]
-        self.keys = len(kept)
+        self._values = np.ascontiguousarray(self._values[kept_slots])
+        self._nulls = self._nulls[kept_slots]
+        self.keys = len(kept_slots)
 
 
 @compiled

@@ -123,8 +123,10 @@ def parse_token(text: str, *, source: str) -> str:
     """Return the token in a text. Raises HoldfastError, which does not show the text, if it cannot be a token."""
     token = text.strip()
     if not (token and token.isascii() and token.isprintable()):
-        got = "something else" if token else "nothing"
-        raise HoldfastError(f"{source}: wanted a token, which is one line of ASCII, got {got}; copy it again from the orchestrator")
+        content = "something else" if token else "nothing"
+        raise HoldfastError(
+            f"{source}: wanted a token, which is one line of ASCII, got {content}; copy it again from the orchestrator"
+        )
     return token
 
 

@@ -71,7 +71,8 @@ def advice_page(
     chosen = advice.chosen
     expected = (
         f"When one operator fails, the output's expected quality impact falls from {_expected(advice.unprotected)} "
-        f"to {_expected(chosen.single)}: {_link(f'{advice.left:.1%}', ALONE)} is left. When everything without a replica fails at "
+        f"to {_expected(chosen.single)}: {_link(f'{advice.remaining:.1%}', ALONE)} remains. "
+        "When everything without a replica fails at "
         f'once it is {trials.figure(chosen.together)}, with <a href="{RATES}">{escape(advice.completeness)}</a>.'
     )
     parts = [
@@ -140,8 +141,8 @@ def _next(following: Next | None, trials: _Trials) -> str:
         return paragraph("Everything has a replica, so a higher budget buys nothing.")
     return (
         f"<p>The next: {escape(following.bought)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
-        f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: {_link(f'{following.left:.1%}', ALONE)} "
-        "of the expected loss would be left.</p>"
+        f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: "
+        f"{_link(f'{following.remaining:.1%}', ALONE)} of the expected loss would remain.</p>"
     )
 
 

@@ -201,10 +201,10 @@ def _stay(stay: Placement, zero_s: float) -> str:
     return f"{stay.replica}{start}{end}"
 
 
-def _decisions(decisions_made: Sequence[Decision], *, zero_s: float) -> list[str]:
-    if not decisions_made:
+def _decisions(all_decisions: Sequence[Decision], *, zero_s: float) -> list[str]:
+    if not all_decisions:
         return [heading("Decisions"), paragraph("The orchestrator made no decisions.")]
-    rows = [(_span(decision, zero_s), _decision_text(decision), ", ".join(decision.about) or "-") for decision in decisions_made]
+    rows = [(_span(decision, zero_s), _decision_text(decision), ", ".join(decision.about) or "-") for decision in all_decisions]
     columns = ("at (s)", "decision", "about")
     early = [paragraph("Before: while the job was dispatched.", note=True)] if any(row[0] == BEFORE for row in rows) else []
     return [heading("Decisions"), *early, long_table(columns, rows, most=SHOWN, where=HISTORY, words=columns[1:])]

@@ -55,7 +55,7 @@ def _page(outcome: SimulationOutcome, document: dict[str, Any]) -> str:
             f"{document['command']}"
         ),
         heading("Verdicts"),
-        verdicts([(v["name"], v["holds"], v["found"]) for v in document["verdicts"]]),
+        verdicts([(v["name"], v["holds"], v["reason"]) for v in document["verdicts"]]),
         heading("Over time"),
         cards([_output_plot(outcome), _cpu_plot(outcome)]),
         heading("PEs"),

@@ -39,15 +39,15 @@ class PeCompute:
     def run(self, new: dict[str, pa.Table], position: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         """Process new rows of a span of epochs from a position. Return the output rows per stream, and the kept rows."""
         if not self._may_emit_without_input and not any(table.num_rows for table in new.values()):
-            return dict(self._empty_output), position.kept
+            return dict(self._empty_output), position.kept_rows
         epochs = f"epoch {span.first}" if span.first == span.last else f"epochs {span.first} to {span.last}"
         self._spark.sparkContext.setJobGroup(self._name, f"{self._name} {epochs}", interruptOnCancel=True)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._name)
-        self._pe.kept = position.kept
+        self._pe.kept_rows = position.kept_rows
         output = self._pe.run(new, span)
         for stream, rows in output.items():
             require_seqs_of_input(self._graph.operator(stream), rows, span)
-        return {stream: rows.cast(self._empty_output[stream].schema) for stream, rows in output.items()}, self._pe.kept
+        return {stream: rows.cast(self._empty_output[stream].schema) for stream, rows in output.items()}, self._pe.kept_rows
 
 
 def taint_duration_epochs(graph: Graph, part: Iterable[str]) -> int | None:

@@ -150,7 +150,7 @@ class PeHost:
         for number in set(self._factories) - {assigned.job for assigned in replicas.values()}:
             del self._factories[number]
         for number, factory in self._factories.items():
-            factory.set_remaining_tasks(self._assignment.jobs[number].get("left"))
+            factory.set_remaining_tasks(self._assignment.jobs[number].get("remaining"))
 
     def _start(self, assigned: AssignedReplica) -> None:
         assert self._spark is not None

@@ -116,7 +116,7 @@ class PeReplica(Replica):
                 "producer": self.output.producer,
                 "since": since,
                 "epoch": self._saved_epoch,
-                "rows": sum(table.num_rows for table in self.clean_position.kept.values()),
+                "rows": sum(table.num_rows for table in self.clean_position.kept_rows.values()),
                 "took_s": round(self._clock() - start_s, 6),
                 "worked_s": round(self._worked_s, 6),
             },
@@ -245,7 +245,7 @@ class PeReplica(Replica):
             return position
         self.rows_read += sum(table.num_rows for table in new.values())
         try:
-            output, kept = self._compute.run(new, position, span)
+            output, kept_rows = self._compute.run(new, position, span)
         except OperatorError as error:
             self._handle_failure(error, span)
             return position
@@ -259,7 +259,7 @@ class PeReplica(Replica):
                 epoch_rows = rows if len(epochs) == 1 else rows_of(rows, Span(epoch, epoch, after, last_seq))
                 self.output.publish(stream, epoch, rows=epoch_rows, quality=quality, lineage=lineage)
             after = last_seq
-        return Position(span.last, kept, after, tainted)
+        return Position(span.last, kept_rows, after, tainted)
 
     def _handle_failure(self, error: OperatorError, span: Span) -> None:
         """Halve the epochs of the next jobs to find the one that fails. Raise HoldfastError when its retries are used up."""

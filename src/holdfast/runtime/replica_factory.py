@@ -59,7 +59,7 @@ class ReplicaFactory:
         self.schemas = analyse(self.graph, spark, name=self.app.name)
         self.store = Store(self.job.log, sync=self.job.sync)
         claim_log(self.store, self.job, self.app.name, self.tasks)
-        if settings.get("left") is None:
+        if settings.get("remaining") is None:
             require_inputs_of_all_tasks(self.store, self.job)
         self._log_locations = resolve_log_locations(self.store, settings.get("logs", {}))
         self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output", sync=self.job.sync)
@@ -68,7 +68,7 @@ class ReplicaFactory:
         self._emit, self._scratch = emit, scratch
         watched = [task for task in self.tasks if self.job.has_agent(task)]
         self._trimmer = LogTrimmer(self.store, self.tasks, self.checkpoints, watched=watched)
-        self.set_remaining_tasks(settings.get("left"))
+        self.set_remaining_tasks(settings.get("remaining"))
         self._shared_inputs = [
             SharedInput(task, reading, self._store_of(reading))
             for task in self.tasks

@@ -207,7 +207,7 @@ class SimulationOutcome:
                 {
                     "pe": pe,
                     "in": float(ledger.arrived[:, i].sum()),
-                    "wanted": float(ideal[i]),
+                    "ideal": float(ideal[i]),
                     "processed": float(ledger.processed[:, i].sum()),
                     "out": float(ledger.output[:, i].sum()),
                     "missed": float(ledger.missed[:, i].sum()),

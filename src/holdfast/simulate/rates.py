@@ -50,16 +50,16 @@ class RateTrace:
         steps = round(self.seconds / step_s)
         at = np.minimum(((np.arange(steps) + 0.5) * step_s / self.interval_s).astype(np.int64), len(self.rates) - 1)
         expected = self.rates[at] * step_s
-        came = rng.poisson(expected).astype(np.float64) if rng is not None else expected
-        came = np.concatenate([came, np.zeros((round(drain_s / step_s), len(self.sources)))])
-        return _by_epoch(came, max(1, round(epoch_s / step_s))) if epoch_s > 0 else came
+        tuples = rng.poisson(expected).astype(np.float64) if rng is not None else expected
+        tuples = np.concatenate([tuples, np.zeros((round(drain_s / step_s), len(self.sources)))])
+        return _by_epoch(tuples, max(1, round(epoch_s / step_s))) if epoch_s > 0 else tuples
 
 
-def _by_epoch(came: Floats, length: int) -> Floats:
+def _by_epoch(tuples: Floats, length: int) -> Floats:
     """Move the tuples of each `length` steps to the last of them. Tuples of an incomplete last epoch are dropped."""
-    whole = len(came) // length * length
-    closed: Floats = np.zeros_like(came)
-    closed[length - 1 : whole : length] = came[:whole].reshape(-1, length, came.shape[1]).sum(axis=1)
+    whole = len(tuples) // length * length
+    closed: Floats = np.zeros_like(tuples)
+    closed[length - 1 : whole : length] = tuples[:whole].reshape(-1, length, tuples.shape[1]).sum(axis=1)
     return closed
 
 
@@ -76,12 +76,12 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
         raise TraceError(f"rate trace '{path}' cannot be read: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise TraceError(f"rate trace '{path}' is not a CSV file: {error}") from None
-    wanted = ["time_s", *descriptor.sources]
-    _require_columns(path, columns, wanted)
+    names = ["time_s", *descriptor.sources]
+    _require_columns(path, columns, names)
     if not 0 < len(rows) <= MAX_ROWS:
         raise TraceError(f"rate trace '{path}' has {len(rows):,} rows below its header, wanted 1 to {MAX_ROWS:,}")
-    values = np.array([[_rate(row[name]) for name in wanted] for row in rows])
-    errors = [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]] or ''!r}" for n, c in np.argwhere(np.isnan(values))]
+    values = np.array([[_rate(row[name]) for name in names] for row in rows])
+    errors = [f"{names[c]} in row {n + 1} is {rows[n][names[c]] or ''!r}" for n, c in np.argwhere(np.isnan(values))]
     errors += [f"row {n + 1} has more than the {len(columns)} columns" for n, row in enumerate(rows) if None in row]
     if errors:
         more = f" and {len(errors) - SHOWN:,} more" if len(errors) > SHOWN else ""
@@ -92,13 +92,13 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
 
 
-def _require_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    missing = [name for name in wanted if name not in columns]
-    twice = [name for name in wanted if columns.count(name) > 1]
+def _require_columns(path: Path, columns: Sequence[str], names: Sequence[str]) -> None:
+    missing = [name for name in names if name not in columns]
+    twice = [name for name in names if columns.count(name) > 1]
     if missing or twice:
         error = f"missing: {', '.join(missing)}" if missing else f"there twice: {', '.join(twice)}"
         raise TraceError(
-            f"rate trace '{path}' wants the columns {', '.join(wanted)}, separated by commas; {error}; "
+            f"rate trace '{path}' wants the columns {', '.join(names)}, separated by commas; {error}; "
             f"its first line has: {', '.join(columns) or 'nothing'}"
         )
 

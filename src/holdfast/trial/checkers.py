@@ -13,8 +13,8 @@ from typing import Any
 from holdfast.documents.history import HistoryEvent
 from holdfast.log.timeline import Timeline
 
-OUTPUT_KINDS = ("output", "found")
-"""Events of an epoch that left a sink: the sink wrote it, or a restarted sink found that it was already written."""
+OUTPUT_KINDS = ("output", "existing")
+"""Events of an epoch that left a sink: the sink wrote it, or a restarted sink saw that it was already written."""
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,8 @@ class _Listener:
         if event["kind"] == "replica" and event["data"].get("state") in ("failed", "lost"):
             task = task_of_replica(event["replica"])
             self._history.append("detected", {"tasks": [task], "node": event.get("node"), "replica": event["replica"]})
-        if event["kind"] == "control" and "problem" in event["data"]:
-            about = {"task": event["data"]["task"], "why": event["data"]["problem"]}
+        if event["kind"] == "control" and "error" in event["data"]:
+            about = {"task": event["data"]["task"], "why": event["data"]["error"]}
             self._history.append("unprotected", about, at_s=event["at_s"])
         for stream, epoch, closed_s in event["data"].get(ABSENT, ()):
             self._write_absent_commit(event, stream, epoch, closed_s)

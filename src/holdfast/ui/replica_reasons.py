@@ -42,7 +42,7 @@ def _describe_plan_document(plan: PlanDocument, job: Job, tasks: Sequence[Task])
         if replica.quality_without is not None:
             least = reason["quality_without"]
             reason["quality_without"] = replica.quality_without if least is None else min(least, replica.quality_without)
-    for omitted in plan.left:
+    for omitted in plan.unreplicated:
         name = task_names.get(omitted.task, omitted.task)
         reason = reasons.setdefault(name, _reason(planned=False))
         if omitted.why not in reason["why"]:

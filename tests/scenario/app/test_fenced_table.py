@@ -49,7 +49,7 @@ def write(table, seq, claim):
 
 
 @pytest.mark.parametrize("stalls_at", ["UPDATE", "DELETE", "INSERT INTO results"])
-def test_write_that_stalls_inside_its_transaction_does_not_replace_a_newer_one(url, engines, stalls_at):
+def test_stalled_transaction_does_not_replace_a_newer_write(url, engines, stalls_at):
     stalled, other = table_on(engines, url), table_on(engines, url)
     write(other, 0, 1)
     reached, resumed = Event(), Event()

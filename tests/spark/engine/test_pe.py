@@ -72,20 +72,20 @@ def test_row_without_seq_is_reported_with_its_operator(spark, keep):
     graph = app.graph()
     pe = Pe(spark, graph, ["blank"], analyse(graph, spark))
     pe.run({"s": rows(1, 2)}, Span(0, 0, 0, 2))
-    kept = dict(pe.kept)
+    kept = dict(pe.kept_rows)
     with pytest.raises(OperatorError, match=r"^operator 'blank' \(.*test_pe.py:\d+\) produces 1 of \d rows whose seq is null"):
         pe.run({"s": rows(4, 13, after=2, epoch=1)}, Span(1, 1, 2, 4))
-    assert pe.kept == kept
+    assert pe.kept_rows == kept
 
 
 def test_failed_epoch_can_run_again(brittle):
     brittle.run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))
-    before = dict(brittle.kept)
+    before = dict(brittle.kept_rows)
     assert before[kept_by("sums", "checked")]["seq"].to_pylist() == [2, 3]
     assert before[state_of("totals")]["total"].to_pylist() == [6.0]
     with pytest.raises(OperatorError, match=r"^epoch 1 of PE checked\+sums\+totals failed: .*unlucky"):
         brittle.run({"s": rows(4, 13, after=3, epoch=1)}, Span(1, 1, 3, 5))
-    assert brittle.kept == before
+    assert brittle.kept_rows == before
     output = brittle.run({"s": rows(4, 12, after=3, epoch=1)}, Span(1, 1, 3, 5))
     assert sorted(output["sums"].to_pylist(), key=lambda row: row["seq"]) == [{"seq": 4, "x": 9.0}, {"seq": 5, "x": 19.0}]
     assert sorted(output["totals"]["x"].to_pylist()) == [10.0, 22.0]

@@ -73,7 +73,7 @@ def test_expected_loss_is_a_mean_with_spread_over_offsets():
 
 def test_plan_with_the_smallest_loss_is_chosen(advice):
     assert advice.chosen.candidate == Candidate("measured", ("count",))
-    assert advice.left == pytest.approx(1.25 / 16.0)
+    assert advice.remaining == pytest.approx(1.25 / 16.0)
     assert advice.ranking == ("count", "read", "sum")
 
 
@@ -100,7 +100,7 @@ def test_cheaper_plan_wins_a_tie(advice):
 def test_next_unit_is_the_costliest_unprotected(advice):
     following = advice.next_unit()
     assert (following.operator, following.after.case) == ("read", "read (replica, 1 s)")
-    assert following.left == pytest.approx((1.25 - (3.0 - 0.6) / 3) / 16.0)
+    assert following.remaining == pytest.approx((1.25 - (3.0 - 0.6) / 3) / 16.0)
     assert following.cpu == pytest.approx(0.25)
 
 
@@ -151,7 +151,7 @@ def test_completeness_names_the_requested_value(advice):
     assert advice.completeness == "an internal completeness of 0.25"
     asked = replace(advice, goal_ic=0.2)
     assert asked.completeness == "an internal completeness of 0.25 (requested: 0.2)"
-    assert asked.document()["internal_completeness"] == {"kept": 0.25, "asked": 0.2}
+    assert asked.document()["internal_completeness"] == {"value": 0.25, "goal": 0.2}
     assert [plan["internal_completeness"] for plan in asked.document()["plans"]] == [0.25, 0.25]
 
 

@@ -71,10 +71,10 @@ def test_trade_filter_aggregator_and_vwap_come_before_quote_filter(advice):
 
 def test_half_of_the_cpu_leaves_a_tenth_of_the_loss(advice):
     assert advice.unprotected.mean == pytest.approx(31.1, abs=0.1)
-    assert advice.left == pytest.approx(0.091, abs=0.002) and advice.left < 0.1
+    assert advice.remaining == pytest.approx(0.091, abs=0.002) and advice.remaining < 0.1
     assert advice.prices.share(advice.chosen.candidate.protected) == pytest.approx(0.46)
 
 
 def test_next_replica_goes_to_trade_quote(advice):
     following = advice.next_unit()
-    assert (following.operator, following.left) == ("trade_quote", pytest.approx(0.04, abs=0.002))
+    assert (following.operator, following.remaining) == ("trade_quote", pytest.approx(0.04, abs=0.002))

@@ -105,7 +105,7 @@ def test_loss_goal_uses_the_fewest_replicas(apart):
     loop = Told(loss=0.5)
     advice, _ = loop.run(CPU)
     assert advice.chosen.candidate.protected == ("count",)
-    assert advice.left == pytest.approx(0.46)
+    assert advice.remaining == pytest.approx(0.46)
     assert loop.tried == ["assessment", "with-plan-3", "with-plan-1"], "whether it can be kept at all is tried first"
 
 

@@ -55,8 +55,8 @@ def test_plan_has_reasons_qualities_and_the_next_unit(advice, tmp_path):
         "Protect it: on average over the offsets its failure costs 47 without a replica and 2 with one; its replica takes 75% of "
         "full replication's CPU. Measured: it is large."
     )
-    assert [omitted.task for omitted in plan.left] == ["read/0", "read/1"]
-    assert {omitted.why for omitted in plan.left} == {advice.why("read")} == {advice.document()["operators"][1]["why"]}
+    assert [omitted.task for omitted in plan.unreplicated] == ["read/0", "read/1"]
+    assert {omitted.why for omitted in plan.unreplicated} == {advice.why("read")} == {advice.document()["operators"][1]["why"]}
     assert plan.quality == pytest.approx(1 - 2.5 / 25)
     assert replica.quality_without == pytest.approx(0.0)
     assert (plan.next.start, plan.next.quality) == (("read/0", "read/1"), pytest.approx(1 - 1.5 / 25))

@@ -29,7 +29,7 @@ def ground_of(graph, shapes, keys, seqs, ends=(10**9,), base=0):
         graph=graph,
         shapes=shapes,
         rows=rows,
-        kept={("filter", ("k",)): (rows, owner)},
+        kept_rows={("filter", ("k",)): (rows, owner)},
         seqs={"s": rows, "filter": rows},
         epochs=EpochSeqs(np.array(ends)),
         keys=len(owner),

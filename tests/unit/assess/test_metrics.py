@@ -17,7 +17,7 @@ def test_quality_score_is_the_ratio_of_the_mean_scores():
     assert metrics.quality_score([90.0, 110.0, 100.0], [200.0, 200.0]) == 0.5
 
 
-def test_quality_score_of_a_golden_score_of_zero_is_one_only_if_the_faulty_score_is_zero_too():
+def test_quality_of_a_zero_golden_score_is_one_or_zero():
     assert metrics.quality_score([0.0], [0.0]) == 1.0
     assert math.isnan(metrics.quality_score([1.0], [0.0]))
 

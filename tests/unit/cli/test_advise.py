@@ -23,7 +23,7 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
         (["--budget", "0%"], "a budget must be above 0"),
         (["--budget", "8"], r"expected 1 to 7 replicas \(the application has 7 tasks\), got 8"),
         (["--budget", "some"], "such as 3, or a share of the CPU of full replication up to 100%, such as 50%, got 'some'"),
-        (["--budget", "3", "--ic", "0.5"], "--budget and --ic say different things; give one of them"),
+        (["--budget", "3", "--ic", "0.5"], "--budget and --ic contradict each other; give one of them"),
         (["--ic", "1.5"], "--ic: wanted a share from 0 to 1, got 1.5"),
         (["--loss", "-1"], "--loss: wanted a share from 0 to 1, got -1"),
         (["--outage", "0"], "--outage: wanted more than 0 seconds, got 0"),

@@ -19,7 +19,7 @@ AGENT = {
         "state": "predicting",
         "deadline_s": 1.0,
         "usual_s": 0.25,
-        "made": 40,
+        "outputs": 40,
         "misses": 3,
         "predicted": 3,
         "corrected": 2,

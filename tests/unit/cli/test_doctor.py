@@ -17,8 +17,14 @@ def test_json_has_every_finding(holdfast, no_java):
     document = json.loads(ran.out)
     assert ran.code == 2
     assert document["ok"] is False
-    assert {finding["thing"]: finding["ok"] for finding in document["findings"] if finding["needed"]}["Java"] is False
-    assert {finding["thing"] for finding in document["findings"]} >= {"Python", "Java", "pyspark", "memory", "scratch space"}
+    assert {item["name"]: item["ok"] for item in document["requirements"] if item["required"]}["Java"] is False
+    assert {item["name"] for item in document["requirements"]} >= {
+        "Python",
+        "Java",
+        "pyspark",
+        "memory",
+        "scratch space",
+    }
 
 
 def test_missing_test_programs_are_no_error(holdfast, monkeypatch):

@@ -200,7 +200,7 @@ def test_measured_plan_cannot_be_adapted(shop, tmp_path):
         ([], None),
     ],
 )
-def test_readers_checkpoint_in_the_work_folder_if_the_log_is_no_folder(shop, tmp_path, given, checkpoints):
+def test_reader_checkpoints_in_work_folder_if_log_is_remote(shop, tmp_path, given, checkpoints):
     options = command.run.make_context("run", [str(shop), *given]).params
     folder = command.build_job(str(shop), tmp_path, options).feed.checkpoints
     assert folder == (checkpoints and str(tmp_path / checkpoints))

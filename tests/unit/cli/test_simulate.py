@@ -81,7 +81,7 @@ def test_faults_have_the_verdict_of_a_real_run(documents):
     def judge(*at_s: float) -> tuple[bool | None, str]:
         path.write_text(json.dumps({"faults": [{"at_s": time_s, **crash} for time_s in at_s]}))
         (verdict,) = [v for v in json.loads(called(*words).stdout)["verdicts"] if v["name"] == "every fault injected"]
-        return verdict["holds"], verdict["found"]
+        return verdict["holds"], verdict["reason"]
 
     assert judge(10) == (True, "all 1 faults of the schedule were injected")
     assert judge(10, 600) == (False, "1 of 2 faults were due after the run's end; schedule them earlier")
@@ -103,7 +103,7 @@ def test_failed_pe_recovered_if_any_replica_works(documents, strategy, fault, ho
     words = ("simulate", documents / "pipe.yaml", "--strategy", strategy, "--trace", "low", "--faults", schedule, "--json")
     verdicts = {verdict["name"]: verdict for verdict in json.loads(called(*words).stdout)["verdicts"]}
     verdict = verdicts["every PE that failed came back"]
-    assert (verdict["holds"], verdict["found"]) == (holds, message)
+    assert (verdict["holds"], verdict["reason"]) == (holds, message)
 
 
 def test_sink_output_is_shown_per_second(documents):
@@ -114,13 +114,13 @@ def test_sink_output_is_shown_per_second(documents):
 def test_trace_option_accepts_a_configuration(documents):
     result = called("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", 60)
     assert result.exit_code == 0, result.output
-    assert "FAILS  nothing was lost" in result.stdout
+    assert "BROKEN   nothing was lost" in result.stdout
 
 
 def test_tuples_waiting_at_the_end_are_not_lost(documents):
     words = ("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", "60", "--queue", "inf")
     shown = called(*words).stdout
-    assert "open   nothing was lost: 0 tuples were missed by a PE, " in shown
+    assert "unknown  nothing was lost: 0 tuples were missed by a PE, " in shown
     assert " wait at the end; " in shown
     assert re.search(r"; PEs processed \d+\.\d\d% of the tuples that they should", shown)
 

@@ -69,7 +69,7 @@ def drawn_stalls(seed=1, **stalls):
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.1, 1), (0.5, 5), (0.01, 1), (1.0, 10)])
-def test_a_share_of_the_pes_stalls_every_30_s_for_8_s(share, count):
+def test_a_share_of_pes_stalls_periodically(share, count):
     faults = drawn_stalls(share=share, from_s=10, to_s=75)
     assert [(fault.at_s, fault.for_s) for fault in faults] == [(10, 8), (40, 8), (70, 8)]
     assert all((fault.kind, fault.what) == ("stall", "pe") for fault in faults)

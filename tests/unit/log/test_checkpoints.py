@@ -23,7 +23,7 @@ def test_checkpoint_is_read_back_and_only_the_last_two_stay(store):
         checkpoints.save("vwap/0", Position(epoch, {"trades kept by vwap": ROWS}, after=epoch * 10, tainted=None))
     position = checkpoints.latest("vwap/0")
     assert (position.epoch, position.after, position.tainted) == (9, 90, None)
-    assert position.kept["trades kept by vwap"].equals(ROWS)
+    assert position.kept_rows["trades kept by vwap"].equals(ROWS)
     assert len(list(store.names("checkpoints/"))) == 2
     assert checkpoints.latest("other/0") is None
 

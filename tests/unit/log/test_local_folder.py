@@ -94,7 +94,7 @@ def test_replacement_is_synced_before_and_after_it_gets_its_name(disk: Disk) -> 
     assert disk.keeps("a/b") and store.read("a/b") == b"2"
 
 
-def test_object_of_a_dead_writer_is_durable_once_create_has_found_it(disk: Disk) -> None:
+def test_create_makes_a_dead_writers_object_durable(disk: Disk) -> None:
     (disk.root / "a").mkdir(parents=True)
     (disk.root / "a/b").write_bytes(b"1")
     assert not open_store(disk).create("a/b", b"2")
@@ -114,7 +114,7 @@ def test_without_sync_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.Monk
     assert sorted(store.names("a/")) == ["a/b", "a/c"] and synced == []
 
 
-def test_record_is_durable_before_it_is_announced_and_its_rows_before_it(disk: Disk) -> None:
+def test_rows_and_then_record_are_durable_before_the_announcement(disk: Disk) -> None:
     store = open_store(disk)
     log = EpochLog(store)
     announced_records: list[tuple[str, int]] = []

@@ -43,7 +43,7 @@ def test_checksum_ignores_the_order_of_rows(values, rng):
         assert checksum(table(values[1:])) != checksum(table(values))
 
 
-def test_all_rows_of_a_key_are_in_one_part_and_all_parts_are_used():
+def test_rows_of_a_key_share_a_part_and_no_part_is_empty():
     rows = pa.table({"user": list(range(100)) * 2, "shop": ["x"] * 200})
     parts = partition_numbers(rows, ("user", "shop"), parts=4)
     assert (parts[:100] == parts[100:]).all()

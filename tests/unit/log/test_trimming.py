@@ -135,7 +135,7 @@ def require_all_epochs(market, first):
 
 
 @pytest.mark.parametrize("at", range(1, 30))
-def test_job_that_joins_while_the_log_is_trimmed_finds_its_first_epoch(tmp_path, at):
+def test_joining_job_finds_its_first_epoch_despite_trimming(tmp_path, at):
     market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
     interrupted = InterruptedStore(str(tmp_path / "market"), at, lambda: join(market, own))
     trim_up_to(interrupted, 15)
@@ -143,7 +143,7 @@ def test_job_that_joins_while_the_log_is_trimmed_finds_its_first_epoch(tmp_path,
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_log_trimmed_while_a_job_joins_has_the_first_epoch_of_the_job(tmp_path, at):
+def test_trimming_keeps_the_first_epoch_of_a_joining_job(tmp_path, at):
     market, own = log_with_epochs(tmp_path, range(10, 20)), store(tmp_path, "own")
     trim_up_to(market, 12)
     interrupted = InterruptedStore(str(tmp_path / "market"), at, lambda: trim_up_to(market, 15))

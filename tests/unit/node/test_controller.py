@@ -311,7 +311,7 @@ def test_controller_survives_a_full_disk(bench, monkeypatch):
     bench.play(scenario)
 
 
-def test_storage_error_is_logged_once_and_a_removed_folder_ends_the_node(bench, monkeypatch):
+def test_storage_error_is_logged_once_and_removed_folder_ends_node(bench, monkeypatch):
     monkeypatch.setattr("holdfast.node.controller.RETRY_MAX_S", 0.01)
     tries = []
 

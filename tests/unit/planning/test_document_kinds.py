@@ -18,7 +18,7 @@ def errors(tmp_path):
         path = tmp_path / "document.yaml"
         path.write_text(text)
         with pytest.raises(DocumentError) as caught:
-            read_kind(path, model, wanted=[wanted])
+            read_kind(path, model, kinds=[wanted])
         return list(caught.value.errors)
 
     return found
@@ -124,7 +124,7 @@ def test_wrong_and_missing_impacts_are_reported_together(tmp_path):
     topology.write_text(LANES)
     impact.write_text("impact:\n  a: -1\n  c: much\n")
     with pytest.raises(DocumentError) as caught:
-        read_impact(impact, topology=read_kind(topology, Topology, wanted=[TOPOLOGY]))
+        read_impact(impact, topology=read_kind(topology, Topology, kinds=[TOPOLOGY]))
     assert list(caught.value.errors) == [
         'impact.c (line 3): wanted a number, got "much"',
         "impact.a (line 2): wanted a number of at least 0, got -1.0",

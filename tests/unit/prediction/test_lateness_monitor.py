@@ -28,8 +28,8 @@ def test_time_of_an_epoch_starts_with_its_last_input():
     assert monitor.overdue(12.4) == ()
     late = monitor.overdue(12.6)
     assert [one.epoch for one in late] == [0]
-    assert late[0].left_s(12.6) == pytest.approx(0.4)
-    assert late[0].left_s(14.0) == 0.0
+    assert late[0].remaining_s(12.6) == pytest.approx(0.4)
+    assert late[0].remaining_s(14.0) == 0.0
 
 
 def test_output_in_time_leaves_nothing_overdue():

@@ -39,7 +39,7 @@ def test_call_goes_to_the_address_that_leads():
     assert asked == ["dead", "standby", "leader", "leader"]
 
 
-def test_call_that_may_have_been_carried_out_is_not_sent_to_another_address():
+def test_possibly_executed_call_is_not_sent_to_another_address():
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:

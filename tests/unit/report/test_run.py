@@ -162,7 +162,7 @@ def test_page_accepts_the_document_of_a_run():
     assert all(verdict["reason"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
 
 
-def test_page_of_a_long_run_is_small_and_shows_its_worst_latency():
+def test_page_of_a_long_run_is_small_but_shows_worst_latency():
     day_s, worst_s = 86_400, 777.0
     timeline = Timeline(first=1, last=day_s, epoch_s=1.0, opened_s=0.0)
     about = {"sink": "out", "as": "first", "quality": "exact", "rows": 9}

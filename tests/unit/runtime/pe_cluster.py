@@ -29,7 +29,7 @@ class HashChain:
         self.name = name
 
     def run(self, new, position, span):
-        state = position.kept["state"]["value"][0].as_py() if position.kept else 0
+        state = position.kept_rows["state"]["value"][0].as_py() if position.kept_rows else 0
         rows = []
         for epoch in range(span.first, span.last + 1):
             for stream in sorted(new):

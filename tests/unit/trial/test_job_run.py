@@ -147,7 +147,7 @@ def test_absent_epochs_are_written_as_commits(tmp_path):
 
 
 def test_task_whose_agent_cannot_predict_is_unprotected(tmp_path):
-    about = {"task": "racks/0", "problem": "no column to predict"}
+    about = {"task": "racks/0", "error": "no column to predict"}
     failure = {"kind": "control", "text": "agent of racks/0 cannot stand in for it: ...", "data": about, "at_s": 13.5}
     refused = {"kind": "control", "text": "agent of racks/0 has not ...", "data": {"task": "racks/0", "refused": "x"}, "at_s": 14.0}
     written = history_of(tmp_path, [{"number": 1, "job": 2, **failure}, {"number": 2, "job": 2, **refused}])

@@ -76,7 +76,7 @@ class Task:
 
     plan: Plan
     day: str
-    made: Mapping[str, Any]
+    plan_record: Mapping[str, Any]
 
     @property
     def key(self) -> str:
@@ -84,8 +84,8 @@ class Task:
 
     @property
     def active(self) -> Flags:
-        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.made["active"]), dtype=np.uint8))
-        return bits[: int(np.prod(self.made["shape"]))].reshape(self.made["shape"]).astype(np.bool_)
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.plan_record["active"]), dtype=np.uint8))
+        return bits[: int(np.prod(self.plan_record["shape"]))].reshape(self.plan_record["shape"]).astype(np.bool_)
 
 
 def day_key(day: str, variant: str) -> str:

@@ -118,10 +118,10 @@ def _study_or_read(spark: "SparkSession", name: str, out: Path, **options: Any) 
     out.mkdir(parents=True, exist_ok=True)
     text, file_of_study = _application(name, out).read_text(), out / "study.json"
     key = {**options, "application": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    if file_of_study.exists() and (damage_of_case := read_json(file_of_study))["asked"] == key:
+    if file_of_study.exists() and (damage_of_case := read_json(file_of_study))["request"] == key:
         return read_study(damage_of_case)
     study = _study(spark, name, out, **options)
-    write_whole(file_of_study, json.dumps({"asked": key, **asdict(study)}))
+    write_whole(file_of_study, json.dumps({"request": key, **asdict(study)}))
     return study
 
 

@@ -120,12 +120,12 @@ def predict_loss(topology: Topology, single: Mapping[str, Loss], failed: Sequenc
     return FailureSet(tuple(failed), {**predicted, "alone": max(single[name].mean for name in failed)}, measured)
 
 
-def agreement(seen: Sequence[FailureSet], by: str = "impact") -> dict[str, float]:
+def agreement(sets: Sequence[FailureSet], by: str = "impact") -> dict[str, float]:
     """Return Spearman's rank correlation of each objective with the measured impact or wrong output; 0 for a constant one."""
-    measured = _ranked([getattr(each.measured, by) for each in seen])
+    measured = _ranked([getattr(each.measured, by) for each in sets])
     correlations = {}
     for name in OBJECTIVES:
-        predicted = _ranked([each.foretold[name] for each in seen])
+        predicted = _ranked([each.foretold[name] for each in sets])
         constant = len(set(predicted)) < 2 or len(set(measured)) < 2
         correlations[name] = 0.0 if constant else float(spearmanr(predicted, measured).statistic)
     return correlations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast.documents.job import Task
 
 
-AGENT_ERRORS = {"problem": "cannot predict it", "refused": "has not carried out a change"}
+AGENT_ERRORS = {"error": "cannot predict it", "refused": "has not carried out a change"}
 """The error fields of an agent's status, and the text for each."""
 
 

@@ -186,7 +186,7 @@ class Dispatch(Plugin):
             if state is not None and state.refs:
                 settings["logs"] = {name: self._log_of(number) for name, number in state.refs.items()}
             if state is not None and job in self.orchestrator.restart_policy.ended_jobs:
-                settings["left"] = sorted({replica.task_name for replica in self.orchestrator.replicas.of(job)})
+                settings["remaining"] = sorted({replica.task_name for replica in self.orchestrator.replicas.of(job)})
             self._settings[job] = settings
         return self._settings[job]
 

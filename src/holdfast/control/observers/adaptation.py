@@ -88,12 +88,12 @@ class TaskRates:
 class Adaptor:
     """Switches the replicas of one job to the current plan, and computes a new plan when the rates have changed enough.
 
-    The first plan is `given`, or the one in the log that an earlier adaptor derived from `given`.
+    The first plan is `initial`, or the plan in the log that an earlier adaptor derived from `initial`.
     """
 
     adapting: Adapting
     topology: Topology
-    given: tuple[str, ...]
+    initial: tuple[str, ...]
     tasks: Sequence[Task]
     rates: TaskRates
     store: Store
@@ -102,7 +102,7 @@ class Adaptor:
     def __post_init__(self) -> None:
         content = self.store.read(ADAPTED)
         stored = json.loads(content) if content is not None else {}
-        self.planned = tuple(stored["planned"]) if stored.get("given") == list(self.given) else self.given
+        self.planned = tuple(stored["planned"]) if stored.get("initial") == list(self.initial) else self.initial
 
     def check(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:
         """Return the switches to make, and a note about a new plan if there is one."""
@@ -138,7 +138,7 @@ class Adaptor:
     def _write(self, planned: Iterable[str]) -> None:
         """Write a new plan to the log before it is carried out."""
         tasks = sorted(planned)
-        self.store.replace(ADAPTED, json.dumps({"given": list(self.given), "planned": tasks}).encode())
+        self.store.replace(ADAPTED, json.dumps({"initial": list(self.initial), "planned": tasks}).encode())
         self.planned = tuple(tasks)
 
     def _measure(self, topology: Topology) -> Measure:

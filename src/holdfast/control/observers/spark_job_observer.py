@@ -162,6 +162,6 @@ def _without_shared(view: JobView) -> JobView:
 def _adaptor(view: JobView, store: Store, timeline: Timeline, others: Mapping[str, EpochLog]) -> Adaptor:
     assert view.job.adapt is not None
     topology = check_document(view.layout.settings["topology"], Topology, thing=f"topology of job {view.id}")
-    given = tuple(view.layout.settings["planned"])
+    planned = tuple(view.layout.settings["planned"])
     rates = TaskRates(EpochLog(store), timeline, view.layout.tasks, others)
-    return Adaptor(view.job.adapt, topology, given, view.layout.tasks, rates, store)
+    return Adaptor(view.job.adapt, topology, planned, view.layout.tasks, rates, store)

@@ -149,10 +149,10 @@ class _Toggled:
             changed[i, i, 0] = True
         many = instance.repeated(c, pes + 1)
         scenarios = (failure or Pessimistic()).scenarios(many, changed)
-        kept = np.sum([share * processed_rates(many, phi) for share, phi in scenarios], axis=0).sum(axis=1) * many.probability
+        processed = np.sum([share * processed_rates(many, phi) for share, phi in scenarios], axis=0).sum(axis=1) * many.probability
         spent = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
         best = float((instance.probability @ instance.rate_in).sum())
-        gain = (kept[:-1] - kept[-1]) / best if best > 0 else np.zeros(pes)
+        gain = (processed[:-1] - processed[-1]) / best if best > 0 else np.zeros(pes)
         return cls(gain, spent[:-1] - spent[-1], node_load(many, changed)[:-1])
 
 

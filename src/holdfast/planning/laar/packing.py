@@ -46,12 +46,12 @@ def cores(instance: Instance, c: int, full: Full, *, rng: np.random.Generator, c
     Each results from removing PEs while no packing exists, in a different order: light ones first, heavy ones first, then random.
     """
     by_work = sorted((int(i) for i in np.flatnonzero(full)), key=lambda i: (instance.work[c, i], i))
-    seen: set[bytes] = set()
+    earlier: set[bytes] = set()
     for n in range(count):
         order = (by_work, by_work[::-1])[n] if n < 2 else [int(i) for i in rng.permutation(by_work)]
         core = _shrink(instance, c, full, order)
-        if core.tobytes() not in seen:
-            seen.add(core.tobytes())
+        if core.tobytes() not in earlier:
+            earlier.add(core.tobytes())
             yield core
 
 

@@ -280,4 +280,4 @@ class Strategy(Document):
 
 def read_strategy(path: str | Path) -> Strategy:
     """Read the strategy at path. Raises DocumentError with every error if it is not one."""
-    return read_kind(path, Strategy, wanted=[STRATEGY])
+    return read_kind(path, Strategy, kinds=[STRATEGY])

@@ -64,7 +64,7 @@ def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[s
     replica. An operator that was not tried because its loss equals that of another one gets the other's impact.
     """
     if kind_of(path) is REPORT:
-        impacts, places, errors = _of_report(read_kind(path, _Report, wanted=[REPORT]))
+        impacts, places, errors = _of_report(read_kind(path, _Report, kinds=[REPORT]))
         messages: list[str] = []
     else:
         impacts, messages = _of_document(path)
@@ -82,7 +82,7 @@ def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[s
 def _of_document(path: str | Path) -> tuple[dict[str, float], list[str]]:
     """Return the impacts as far as they are readable, and all errors."""
     try:
-        return dict(read_kind(path, CriticalityDocument, wanted=[CRITICALITY, REPORT]).impact), []
+        return dict(read_kind(path, CriticalityDocument, kinds=[CRITICALITY, REPORT]).impact), []
     except DocumentError as error:
         impact = plain(path).get("impact")
         return dict.fromkeys(impact, 0.0) if isinstance(impact, dict) else {}, list(error.errors)

@@ -70,7 +70,7 @@ class PlanDocument(Document):
     bound: float | None = None
     proven: bool | None = None
     replicated: tuple[PlannedReplica, ...]
-    left: tuple[UnreplicatedTask, ...] = ()
+    unreplicated: tuple[UnreplicatedTask, ...] = ()
     next: NextUnit | None = None
     changes: Changes | None = None
 
@@ -81,15 +81,15 @@ class PlanDocument(Document):
             yield from between(0, 1, ("quality",), self.quality)
         for name, tasks in self.parallelism.items():
             yield from at_least(1, ("parallelism", name), tasks)
-        seen: set[str] = set()
+        listed_tasks: set[str] = set()
         for index, replica in enumerate(self.replicated):
             if self.parallelism and not is_task(replica.task, self.parallelism):
                 yield FieldError(("replicated", index), f"'{replica.task}' is not a task of the operators under 'parallelism'")
-            if replica.task in seen:
+            if replica.task in listed_tasks:
                 yield FieldError(("replicated", index), f"task '{replica.task}' is listed twice; keep one")
-            seen.add(replica.task)
-        if len(seen) > self.budget >= 0:
-            yield FieldError(("replicated",), f"has {len(seen)} tasks, more than the budget of {self.budget}")
+            listed_tasks.add(replica.task)
+        if len(listed_tasks) > self.budget >= 0:
+            yield FieldError(("replicated",), f"has {len(listed_tasks)} tasks, more than the budget of {self.budget}")
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocu
     """Read the plan at path. Raises DocumentError with every error, including mismatches with the topology."""
     errors: list[str] = []
     try:
-        plan = read_kind(path, PlanDocument, wanted=[PLAN])
+        plan = read_kind(path, PlanDocument, kinds=[PLAN])
     except DocumentError as error:
         part = _readable_part(path)
         if topology is None or part is None:

@@ -110,11 +110,11 @@ class _Growth:
             self.measure, [*self.segments, *((task,) for queue in self.queues for task in queue)], links=self.links
         )
         completion = Completion(self.measure, self.links, empty.alive)
-        seen: set[frozenset[int]] = set()
+        trees: set[frozenset[int]] = set()
         for segment, (unsupplied, unread) in zip(empty.candidates, empty.loose, strict=True):
             tree = frozenset(completion.of(segment, unsupplied=unsupplied, unread=unread))
-            if tree and len(tree) <= self.budget and tree not in seen:
-                seen.add(tree)
+            if tree and len(tree) <= self.budget and tree not in trees:
+                trees.add(tree)
                 yield self.grow(start=tree)
 
     def exchange_tasks(self, best: set[int], attempts: int) -> set[int]:

@@ -82,16 +82,16 @@ class Completion:
 
         `unsupplied` and `unread` are `Links.unsupplied` and `Links.unread` of these tasks; they do not depend on the plan.
         """
-        wanted = set(tasks)
+        tasks_to_add = set(tasks)
         for task in unsupplied:
-            self._supply(task, wanted)
+            self._supply(task, tasks_to_add)
         for task in unread:
-            self._deliver(task, wanted)
-        return {task for task in wanted if self.missing[task]}
+            self._deliver(task, tasks_to_add)
+        return {task for task in tasks_to_add if self.missing[task]}
 
-    def _supply(self, task: int, wanted: set[int], *, but: int = -1) -> None:
-        """Add to `wanted` what the task needs upstream: one complete task of any stream, or of each stream for a join."""
-        needed = self.links.missing_streams(task, wanted)
+    def _supply(self, task: int, tasks_to_add: set[int], *, but: int = -1) -> None:
+        """Add to `tasks_to_add` what the task needs upstream: one complete task of any stream, or of each stream for a join."""
+        needed = self.links.missing_streams(task, tasks_to_add)
         if not needed:
             return
         picks = self.picks[task]
@@ -99,22 +99,22 @@ class Completion:
             needed = [] if but >= 0 else [min(needed, key=lambda i: (self.up[picks[i]], i))]
         for i in needed:
             if i != but:
-                self._add_complete(picks[i], wanted)
+                self._add_complete(picks[i], tasks_to_add)
 
-    def _add_complete(self, task: int, wanted: set[int]) -> None:
-        if self.up[task] and task not in wanted:
-            wanted.add(task)
-            self._supply(task, wanted)
+    def _add_complete(self, task: int, tasks_to_add: set[int]) -> None:
+        if self.up[task] and task not in tasks_to_add:
+            tasks_to_add.add(task)
+            self._supply(task, tasks_to_add)
 
-    def _deliver(self, task: int, wanted: set[int]) -> None:
-        """Add to `wanted` the path of the task's output to a task with weight."""
+    def _deliver(self, task: int, tasks_to_add: set[int]) -> None:
+        """Add to `tasks_to_add` the path of the task's output to a task with weight."""
         while self.down[task] and self.reader[task] >= 0:
             reader = self.reader[task]
-            if reader in wanted:
+            if reader in tasks_to_add:
                 return
-            wanted.add(reader)
+            tasks_to_add.add(reader)
             came_by = next(position for (a, b), position in self.links.outputs[task] if a <= reader < b)
-            self._supply(reader, wanted, but=came_by)
+            self._supply(reader, tasks_to_add, but=came_by)
             task = reader
 
 

@@ -48,7 +48,7 @@ class PredictionAgent:
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.task, self.given, self.contract = task, contract, contract
+        self.task, self.job_contract, self.contract = task, contract, contract
         self._outbox, self._clock = outbox, clock
         self.timeline: Timeline = outbox.timeline
         self._log = outbox.log
@@ -116,13 +116,13 @@ class PredictionAgent:
         return {
             "task": self.task.name,
             "state": self.state,
-            "problem": self.error,
+            "error": self.error,
             "why": self.why,
             "epoch": self._next - 1,
             "deadline_s": monitor.terms.due_s,
             "usual_s": monitor.usual_s,
             "slowest_s": monitor.slowest_s,
-            "made": monitor.outputs,
+            "outputs": monitor.outputs,
             "misses": monitor.misses,
             "predicted": self.predicted,
             "predicted_in_a_row": monitor.predicted_in_a_row,
@@ -136,8 +136,8 @@ class PredictionAgent:
         due_s = None if self.error is not None else self.monitor.next_s()
         if due_s is None:
             return self._poll_s
-        left_s = due_s - self._clock()
-        return min(self._poll_s, POLL_S) if left_s <= 0 else min(self._poll_s, max(0.005, left_s))
+        remaining_s = due_s - self._clock()
+        return min(self._poll_s, POLL_S) if remaining_s <= 0 else min(self._poll_s, max(0.005, remaining_s))
 
     @property
     def _poll_s(self) -> float:
@@ -270,8 +270,8 @@ class PredictionAgent:
         if seqs is None and self._last_seq is not None:
             seqs = self._last_seq, self._last_seq  # the input is empty, and predicted seqs must not reach into the next epoch
         for stream in self.streams:
-            left_s = overdue.left_s(self._clock()) or self.monitor.terms.lead_s
-            prediction = stream.predict(overdue.epoch, time_left_s=left_s, seqs=seqs)
+            remaining_s = overdue.remaining_s(self._clock()) or self.monitor.terms.lead_s
+            prediction = stream.predict(overdue.epoch, time_left_s=remaining_s, seqs=seqs)
             self.why = prediction.why
             if prediction.rows is None:
                 if self._abstained_at[:1] != learned[:1]:

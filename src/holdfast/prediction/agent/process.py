@@ -125,7 +125,7 @@ class AgentProcess:
         self._revision = assigned.revision
         try:
             epoch_s = agent.timeline.epoch_s / agent.timeline.speed
-            agent.change(check_orders(assigned.orders, agent.given, epoch_s=epoch_s).applied_to(agent.given))
+            agent.change(check_orders(assigned.orders, agent.job_contract, epoch_s=epoch_s).applied_to(agent.job_contract))
             self._refused = None
             self._history.append("agent", {"task": agent.task.name, "what": "changed", "orders": assigned.orders})
         except HoldfastError as error:
@@ -174,7 +174,7 @@ class AgentProcess:
 
     def _document_without_agent(self) -> dict[str, Any]:
         """Return the status before there is an agent: the job has not begun, or the contract is wrong."""
-        return {"state": "waiting"} if self._contract_error is None else {"state": "broken", "problem": self._contract_error}
+        return {"state": "waiting"} if self._contract_error is None else {"state": "broken", "error": self._contract_error}
 
 
 def main() -> None:

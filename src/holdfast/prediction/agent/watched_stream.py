@@ -96,8 +96,8 @@ class WatchedStream:
             in_time = time_left_s > READ_MARGIN * statistics.median(self._read_durations_s)
             if not self.predictor.input_predictor.echo.has_input(other) and in_time:
                 self._read_input(other, final=False)
-        left_s = max(0.0, time_left_s - (self._timer() - began_s))
-        return self.predictor.predict(epoch, left_s, seqs=seqs)
+        remaining_s = max(0.0, time_left_s - (self._timer() - began_s))
+        return self.predictor.predict(epoch, remaining_s, seqs=seqs)
 
     def add_committed(self, prediction: Prediction) -> None:
         """Remember a committed prediction, to score it when the exact epoch arrives."""

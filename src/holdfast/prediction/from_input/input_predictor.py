@@ -61,10 +61,10 @@ class InputPredictor:
             accuracy = np.where(np.isneginf(accuracy), self._ranks[True].accuracies()[slots, :, 0], accuracy)
         return values, accuracy
 
-    def keep(self, kept: Ints) -> None:
+    def keep(self, slots: Ints) -> None:
         """Forget all keys but these. They get new slots in this order."""
         for rank in self._ranks.values():
-            rank.keep(kept)
+            rank.keep(slots)
         self._pending = {}
 
     def _judge(self, exact: bool, path: Floats, *, slots: Ints, truth: Floats) -> None:

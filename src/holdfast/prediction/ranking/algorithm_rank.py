@@ -60,9 +60,9 @@ class AlgorithmRank:
         self._sums, self._size = grow(self._sums, keys), grow(self._size, keys)
         self.keys = keys
 
-    def keep(self, kept: Ints) -> None:
+    def keep(self, kept_slots: Ints) -> None:
         """Forget all keys but these. They get new slots in this order."""
-        self._sums, self._size, self.keys = self._sums[kept], self._size[kept], len(kept)
+        self._sums, self._size, self.keys = self._sums[kept_slots], self._size[kept_slots], len(kept_slots)
 
     def carry_over(self, former: list[int]) -> None:
         """Change the algorithms. The n-th one had the number `former[n]`, or is new (-1)."""

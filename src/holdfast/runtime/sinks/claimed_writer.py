@@ -10,8 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.log import Quality
 from holdfast.runtime.sinks.write_claims import WriteClaims
 
-WriteOutcome = Literal["wrote", "found", "wait", "overtaken"]
-"""What became of an epoch: this replica wrote it, it was written, another replica writes it, or (see ClaimedWriter) overtaken."""
+WriteOutcome = Literal["wrote", "existing", "wait", "overtaken"]
+"""`wrote`: this replica wrote the epoch. `existing`: it was already written. `wait`: another replica writes it. `overtaken`: see
+ClaimedWriter."""
 
 
 class ClaimedWriter:
@@ -30,13 +31,13 @@ class ClaimedWriter:
         """Claim and write an epoch, unless another replica does."""
         token = self.claims.claim(epoch, kind)
         if not isinstance(token, WriteToken):
-            return "found" if token == "written" else "wait"
+            return "existing" if token == "written" else "wait"
         if token != self._unrecorded:
             self._call_claimed(read_rows(), epoch, quality, token)
             self._unrecorded = token  # if the log is full now, only the mark is missing
         if not self.claims.holds(token):
             return "wait" if self._writer.takes_token else "overtaken"
-        return "wrote" if self.claims.mark_written(token) else "found"
+        return "wrote" if self.claims.mark_written(token) else "existing"
 
     def _call_claimed(self, rows: pa.Table, epoch: int, quality: Quality, token: WriteToken) -> None:
         try:

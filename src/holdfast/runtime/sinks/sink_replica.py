@@ -115,14 +115,14 @@ class SinkReplica(Replica):
         about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
         if self._writer is None:
             name = f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}"
-            outcome: WriteOutcome = "wrote" if self._out.create(name, encode_parquet(self._rows(records))) else "found"
+            outcome: WriteOutcome = "wrote" if self._out.create(name, encode_parquet(self._rows(records))) else "existing"
         else:
             outcome = self._writer.write(lambda: self._rows(records), epoch, kind, quality)
         if outcome == "wrote":
             self._emit("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
         elif outcome != "wait":
             self._emit(outcome, about)
-        return outcome in ("wrote", "found")
+        return outcome in ("wrote", "existing")
 
     def _rows(self, records: Records) -> pa.Table:
         (rows,) = self._inputs.rows([records]).values()

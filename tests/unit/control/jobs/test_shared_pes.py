@@ -178,7 +178,7 @@ async def test_job_shares_upstream_pes_of_several_jobs(settings):
         job = await control.reaches(three, "running")
         assert [task["task"] for task in job["tasks"]] == ["one:a/0", "one:b/0", "two:d/0", "f/0"]
         assert [task["owner"] for task in job["tasks"]] == [one, one, two, three]
-        assert control.orchestrator.dispatch.settings_of(one)["left"] == ["a/0", "b/0"]
+        assert control.orchestrator.dispatch.settings_of(one)["remaining"] == ["a/0", "b/0"]
         await control.call("POST", f"/v1/jobs/{two}/cancel")
         await control.reaches(two, "canceled")
         await control.until(lambda: has_replicas(n1, 4))
@@ -188,7 +188,7 @@ async def test_job_shares_upstream_pes_of_several_jobs(settings):
         async with alive(n1):
             await control.until(lambda: replica_is(control, three, 3, "running"))
             assert len(n1.starts) == 6
-            assert [control.orchestrator.dispatch.settings_of(job)["left"] for job in (one, two)] == [["a/0", "b/0"], ["d/0"]]
+            assert [control.orchestrator.dispatch.settings_of(job)["remaining"] for job in (one, two)] == [["a/0", "b/0"], ["d/0"]]
             await control.call("POST", f"/v1/jobs/{three}/cancel")
             await control.reaches(three, "canceled")
             await control.until(lambda: is_empty(n1))

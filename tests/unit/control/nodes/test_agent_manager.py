@@ -194,7 +194,7 @@ async def test_agent_calls_require_user_token_and_existing_agents(settings):
 async def test_agent_error_is_reported_once(settings):
     async with watched_job(settings) as (control, _, nodes):
         for node in nodes.values():
-            node.about = {"state": "broken", "problem": "the key names column 'rock', which does not exist"}
+            node.about = {"state": "broken", "error": "the key names column 'rock', which does not exist"}
 
         async def error_events():
             return [text for text in await control.events() if "cannot predict" in text]
@@ -209,7 +209,7 @@ async def test_agent_error_is_reported_once(settings):
         assert sorted(await error_events()) == [f"agent of x/0 {error}", f"agent of y/0 {error}"]
         events = (await control.call("GET", "/v1/events")).json()["events"]
         about = [event["data"] for event in events if "cannot predict" in event["text"]]
-        assert {"task": "x/0", "problem": "the key names column 'rock', which does not exist"} in about
+        assert {"task": "x/0", "error": "the key names column 'rock', which does not exist"} in about
 
 
 async def test_agents_end_with_their_job(settings):

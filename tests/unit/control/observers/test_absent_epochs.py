@@ -140,7 +140,7 @@ def test_restarted_orchestrator_continues_an_outage(store, state, absent_committ
 
 
 @pytest.mark.parametrize("state", ["placed", "starting"])
-def test_restarted_replica_is_down_until_it_runs_though_no_check_saw_it_dead(store, absent_committer, state):
+def test_unnoticed_restart_counts_as_down_until_the_replica_runs(store, absent_committer, state):
     committer = absent_committer(store, after_s=0.5)
     commit(store, "src", 1, at_s=101.0)
     healthy = [replica("src/0", live=1), replica("b/0", live=0)]

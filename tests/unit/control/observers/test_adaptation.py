@@ -45,9 +45,9 @@ def replicas(active=()):
     return [replica(t.name, n, active=n == 0 or t.name in active) for t in TASKS for n in (0, 1) if t.kind != "sink"]
 
 
-def adaptor(store, *, given=EAST, tasks=TASKS, others=None, **more):
+def adaptor(store, *, initial=EAST, tasks=TASKS, others=None, **more):
     adapting = Adapting(budget=2, every_s=10.0, **more)
-    return Adaptor(adapting, TOPOLOGY, given, tasks, TaskRates(EpochLog(store), TIMELINE, tasks, others or {}), store)
+    return Adaptor(adapting, TOPOLOGY, initial, tasks, TaskRates(EpochLog(store), TIMELINE, tasks, others or {}), store)
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_restarted_orchestrator_continues_the_current_plan(store):
 
 def test_plan_derived_from_another_is_ignored(store):
     moved(store)
-    assert adaptor(store, given=("east/0",)).planned == ("east/0",)
+    assert adaptor(store, initial=("east/0",)).planned == ("east/0",)
 
 
 def test_rate_of_a_shared_source_is_read_from_its_log(store):
@@ -159,7 +159,7 @@ def test_rate_of_a_shared_source_is_read_from_its_log(store):
     reading = Reading(stream="clicks", name="west", job="other")
     tasks = [task for task in TASKS if task.name != "west/0"]
     tasks = [task.model_copy(update={"reads": (reading,)}) if task.pe == "west_sum" else task for task in tasks]
-    one = adaptor(store, given=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
+    one = adaptor(store, initial=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
     views = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
     decided = {decision.task: decision.replicas for decision in one.check(views, 100.0)}
     assert decided == {"east/0": (0,), "east_sum/0": (0,)}

@@ -26,7 +26,7 @@ def test_nr_has_one_replica_per_pe_and_never_overloads():
         assert not list(violations(instance, active, sla=False))
 
 
-def test_greedy_stops_only_when_no_redundant_replica_is_left_on_an_overloaded_node():
+def test_greedy_removes_every_redundant_replica_of_an_overloaded_node():
     instance = small(3)
     active = greedy(instance)
     assert active[0].all()

@@ -32,7 +32,7 @@ def test_new_agent_ranks_its_algorithms_on_the_log(monkeypatch):
     assert read_rows(task.store, record.files[0])["cpu"].to_pylist() == pytest.approx([310.0])
 
 
-def test_predictions_of_the_killed_agent_count_towards_the_most_in_a_row():
+def test_killed_agents_predictions_count_towards_most_in_a_row():
     task = WatchedTask(most_epochs=4)
     task.run(range(1, 13))
     task.run(range(13, 16), commits=False)

@@ -104,4 +104,4 @@ def test_deadline_below_the_other_jobs_epoch_length_breaks_the_agent(tmp_path, m
     process.run()
     about = WatchedFile(tmp_path / STATUS, HostStatus).read().about
     assert about["state"] == "broken"
-    assert "the deadline of 0.5 s is below the epoch length of 1 s" in about["problem"]
+    assert "the deadline of 0.5 s is below the epoch length of 1 s" in about["error"]

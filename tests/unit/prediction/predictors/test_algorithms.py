@@ -12,7 +12,7 @@ def next_values(name, series, *, steps=1, **parameters):
     return predictor.forecast(history, predictor.train(history), steps=steps)[0].tolist()
 
 
-def test_stride_follows_the_last_change_and_long_stride_the_mean_of_four():
+def test_stride_follows_last_change_and_long_stride_the_mean():
     series = [1, 2, 3, 4, 5, 5, 9]
     assert next_values("stride", series, steps=2) == [13, 17]
     assert next_values("long-stride", series, steps=2) == [10.5, 12]

@@ -23,7 +23,7 @@ class JumpingClock:
 
 
 @pytest.mark.parametrize("reading", [3, 4, 5, 6])
-def test_stop_of_this_process_does_not_count_as_cost_of_a_predictor(reading):
+def test_stopped_time_does_not_count_as_predictor_cost(reading):
     clock = JumpingClock()
     predictor = EpochPredictor(classify_columns(SCHEMA, ["rack"], blank=["note"]), [make_predictor("stride")], clock=clock)
     observe(predictor, range(20))

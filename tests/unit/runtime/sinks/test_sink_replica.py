@@ -257,7 +257,7 @@ def test_output_written_before_its_event_is_reported_as_found(stage, output):
     stage.publish(2, 3)
     settle(stage.sink(writer=writer))
     assert all(stage.verdicts())
-    assert [(e.kind, e.about["as"]) for e in stage.events if e.about["epoch"] == 2] == [("found", "first"), ("output", "final")]
+    assert [(e.kind, e.about["as"]) for e in stage.events if e.about["epoch"] == 2] == [("existing", "first"), ("output", "final")]
     if output == "parquet":
         assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
 
