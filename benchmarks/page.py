@@ -49,6 +49,7 @@ from holdfast.trial.process_cluster import ProcessCluster
 from holdfast.ui.job_picture import build_picture, find_edges
 from holdfast.ui.page_files import page_routes
 from holdfast.ui.replica_reasons import describe_plan
+from holdfast_papers.system_s.node_fleet import start_fleet
 
 NODES = 20
 MIN_FRAME_SHARE, FREEZE_MS, MAX_GROWTH, MAX_CORES = 0.8, 500.0, 1.1, 0.5
@@ -358,7 +359,7 @@ def measure_orchestrator(*, pes: int, seconds: float) -> dict[str, Any]:
     """Measure the CPU of a real orchestrator of light PEs, without a page and with one that follows as often as possible."""
     with tempfile.TemporaryDirectory() as work, ProcessCluster(Path(work)) as cluster:
         cluster.start_orchestrator()
-        cluster.start_fleet(10)
+        start_fleet(cluster, 10)
         cluster.wait_for_nodes(10)
         rng = random.Random(0)
         light = {

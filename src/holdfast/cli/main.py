@@ -18,10 +18,6 @@ COMMANDS = {
     "doctor": ("holdfast.cli.doctor:doctor", "List what this machine has, what is missing and how to install it."),
     "drain": ("holdfast.cli.drain:drain", "Move all replicas off a node, so that it can be removed."),
     "init": ("holdfast.cli.init:init", "Write a commented application to start from."),
-    "inject": (
-        "holdfast.cli.inject:inject",
-        "Inject faults at every transition of the control plane and check that it recovers.",
-    ),
     "job": ("holdfast.cli.job:job", "Show a job's history."),
     "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),
     "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),

@@ -21,6 +21,7 @@ __all__ = [
     "Moment",
     "OrchestratorSettings",
     "Trigger",
+    "all_faults",
     "allow_connections",
     "bind",
     "generate_tests",
@@ -33,6 +34,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from holdfast.control.api.listening import Listening, allow_connections, bind
+    from holdfast.control.faults.fault_library import all_faults
     from holdfast.control.faults.injection_tests import (
         InjectionTest,
         InjectionTests,

@@ -31,7 +31,9 @@ __all__ = [
     "TaskOperator",
     "Topology",
     "check_document",
+    "document_text",
     "read_document",
+    "read_history",
     "read_json",
     "write_document",
     "write_whole",
@@ -52,9 +54,9 @@ if TYPE_CHECKING:
         Rate,
         Sla,
     )
-    from holdfast.documents.document import check_document, read_document, write_document
+    from holdfast.documents.document import check_document, document_text, read_document, write_document
     from holdfast.documents.fault_schedule import Schedule, ScheduledFault, Stalls
-    from holdfast.documents.history import HistoryEvent
+    from holdfast.documents.history import HistoryEvent, read_history
     from holdfast.documents.job import Contract, Feed, Job
     from holdfast.documents.light_pe import LightPe
     from holdfast.documents.partitioning import Partitioning

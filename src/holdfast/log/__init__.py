@@ -8,6 +8,6 @@ Read `epoch_log.py` first. `store.py` holds the objects under the log, `record.p
 from holdfast.log.epoch_log import Divergence, EpochLog, OfferResult
 from holdfast.log.record import AGENT_PREFIX, Quality, Record
 from holdfast.log.store import Store
-from holdfast.log.timeline import Timeline
+from holdfast.log.timeline import Timeline, read_timeline
 
-__all__ = ["AGENT_PREFIX", "Divergence", "EpochLog", "OfferResult", "Quality", "Record", "Store", "Timeline"]
+__all__ = ["AGENT_PREFIX", "Divergence", "EpochLog", "OfferResult", "Quality", "Record", "Store", "Timeline", "read_timeline"]

@@ -5,3 +5,24 @@ node, `pe_hosts.py` starts and stops its PE host, and `host_health.py` decides w
 `replica_changes.py` and `reports.py` turn changes of replicas into durable reports. `agent_processes.py` supervises prediction
 agents.
 """
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "STARTS",
+    "LightPes",
+    "NodeController",
+    "NodeOffer",
+    "Reports",
+    "living_host",
+]
+
+if TYPE_CHECKING:
+    from holdfast.node.controller import NodeController, NodeOffer
+    from holdfast.node.light_host import STARTS, LightPes
+    from holdfast.node.pe_hosts import living_host
+    from holdfast.node.reports import Reports
+else:
+    __getattr__ = lazy_exports(__name__)

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 __all__ = [
+    "HOLDFAST",
     "JobRun",
     "LocalCluster",
     "ProcessCluster",
     "Show",
     "all_corrected",
+    "differences",
     "layout_of",
     "recoveries",
     "run_job",
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.trial.checkers import all_corrected, recoveries
     from holdfast.trial.job_run import JobRun, Show, run_job
     from holdfast.trial.local_cluster import LocalCluster
-    from holdfast.trial.process_cluster import ProcessCluster
+    from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
+    from holdfast.trial.second_law import differences
 else:
     __getattr__ = lazy_exports(__name__)

@@ -1,6 +1,6 @@
 """An orchestrator and nodes as real processes on this machine, which can be killed and started again.
 
-Each node has its own process. A fleet runs many node controllers in one process, for clusters larger than the machine.
+Each node has its own process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from holdfast.protocol.client import Client, OrchestratorUnreachable, find_clien
 from holdfast.trial.orphan_reaper import OrphanReaper, kill_hosts
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
-FLEET = (sys.executable, "-m", "holdfast.trial.node_fleet")
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 POLL_S = 0.02
 STOP_S = 15.0
@@ -69,12 +68,6 @@ class ProcessCluster:
     def kill_orchestrator(self) -> None:
         """SIGKILL the orchestrator and wait until its process has ended, because until then its port is taken."""
         self.kill("orchestrator")
-
-    def start_fleet(self, nodes: int) -> None:
-        """Start this many light nodes in one process."""
-        work = self.work / "fleet"
-        work.mkdir(exist_ok=True)
-        self.start_process("fleet", [*FLEET, "--orchestrator", str(self.folder), "--nodes", str(nodes), "--work", str(work)])
 
     def start_node(self, name: str, *options: str) -> None:
         """Start a node controller, which starts a light PE host as another process."""
@@ -141,11 +134,10 @@ class ProcessCluster:
     def starts(self) -> Counter[tuple[str, int]]:
         """Return how often the PE hosts started each incarnation of each replica."""
         counts: Counter[tuple[str, int]] = Counter()
-        for path in (self.work / "fleet" / STARTS, *(self.node_work(name) / STARTS for name in self._nodes)):
-            if path.exists():
-                for line in path.read_text().splitlines():
-                    key, incarnation, *_ = line.split()
-                    counts[key, int(incarnation)] += 1
+        for path in self.work.glob(f"*/{STARTS}"):
+            for line in path.read_text().splitlines():
+                key, incarnation, *_ = line.split()
+                counts[key, int(incarnation)] += 1
         return counts
 
     def last_log_lines(self, name: str) -> str:
@@ -173,8 +165,8 @@ class ProcessCluster:
             self._client.close()
         if "orchestrator" in self._processes and self.exit_code("orchestrator") is None:
             self.kill_orchestrator()
-        for name, process in self._processes.items():
-            process.kill() if name == "fleet" else process.terminate()
+        for process in self._processes.values():
+            process.terminate()
         ends_s = time.monotonic() + STOP_S
         for process in self._processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -15,7 +15,7 @@ from holdfast.node.reports import Reports
 from holdfast.protocol.http_client import HttpResponse, NoResponse
 from holdfast.protocol.messages import AssignedReplica, Assignment, Beat, BeatAnswer, Registration, Report
 from holdfast.protocol.node_link import NodeLink, OrchestratorAddress
-from holdfast.trial.node_fleet import InProcessHost
+from holdfast_papers.system_s.node_fleet import InProcessHost
 
 
 class Orchestrator:

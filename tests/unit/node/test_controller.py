@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import AgentStatus, AssignedReplica, HostStatus
 from holdfast.protocol.node_link import CallRefused
-from holdfast.trial.node_fleet import InProcessHost
+from holdfast_papers.system_s.node_fleet import InProcessHost
 
 A = AssignedReplica(job=1, pe="a", task=0, replica=0)
 B = AssignedReplica(job=1, pe="b", task=0, replica=0)

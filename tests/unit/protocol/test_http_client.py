@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from holdfast.protocol.http_client import HttpClient, HttpxClient, NoResponse
-from holdfast.trial.lean_http_client import LeanHttpClient
+from holdfast_papers.system_s.lean_http_client import LeanHttpClient
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 CLIENTS = pytest.mark.parametrize("client", [HttpxClient, LeanHttpClient])

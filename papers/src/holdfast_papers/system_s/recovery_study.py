@@ -15,6 +15,7 @@ from holdfast.documents import Job
 from holdfast.protocol import Client, WaitFailed
 from holdfast.trial import ProcessCluster
 from holdfast_papers.finding import Finding
+from holdfast_papers.system_s.node_fleet import start_fleet
 from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
 
 PROCESSES = 10
@@ -134,7 +135,7 @@ def start_nodes(cluster: ProcessCluster, nodes: int, *, own: bool, options: Sequ
         for number in range(1, nodes + 1):
             cluster.start_node(f"n{number:04}", "--cores", "64", "--label", f"rack=r{number // 10:03}")
     else:
-        cluster.start_fleet(nodes)
+        start_fleet(cluster, nodes)
     cluster.wait_for_nodes(nodes, limit_s=LIMIT_S)
 
 

@@ -13,14 +13,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.shared import exit_on_signals, json_option
+from holdfast.cli import exit_on_signals, json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from holdfast.control import InjectionTest
-    from holdfast.trial.bystander_app import BystanderApp
-    from holdfast.trial.injection.injection_trial import InjectionVerdict
+    from holdfast_papers.system_s.injection.bystander_app import BystanderApp
+    from holdfast_papers.system_s.injection.injection_trial import InjectionVerdict
 
 TEST_S, ROUND_S = 6, 240
 """About how many seconds a test takes, and how long the bystander application runs before it is started again."""
@@ -78,7 +78,7 @@ def inject(
       holdfast inject tests.yaml --json
     """
     from holdfast.control import InjectionTests
-    from holdfast.documents.document import document_text
+    from holdfast.documents import document_text
 
     tests, passed_over = _tests(documents, machines, faults, all_faults, moments, states, transitions)
     if sample is not None and sample < len(tests):
@@ -115,13 +115,13 @@ def _tests(
     transitions: tuple[str, ...],
 ) -> tuple[list["InjectionTest"], list[str]]:
     """Return the tests to run, and those that are skipped because no scenario reaches their transition."""
+    from holdfast.control import all_faults as load_faults
     from holdfast.control import generate_tests, read_tests, shipped_actions, shipped_machines
-    from holdfast.control.faults import fault_library
-    from holdfast.trial.injection.injection_trial import NODES
-    from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
+    from holdfast_papers.system_s.injection.injection_trial import NODES
+    from holdfast_papers.system_s.injection.transition_scenarios import NoScenario, scenario_for
 
     built_in = shipped_machines(shipped_actions())
-    library = fault_library.all_faults()
+    library = load_faults()
     if documents:
         requested = [test for path in documents for test in read_tests(path, built_in, faults=library).tests]
         _refuse_unknown("node", [test.node for test in requested if test.node is not None], NODES, where="tests")
@@ -168,7 +168,7 @@ def _refuse_unknown(kind: str, names: Collection[str], known: Collection[str], *
 def _run(
     tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool
 ) -> tuple[list["InjectionVerdict"], "BystanderApp | None"]:
-    from holdfast.trial.injection.campaign import Campaign
+    from holdfast_papers.system_s.injection.campaign import Campaign
 
     verdicts: list[InjectionVerdict] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
@@ -188,16 +188,15 @@ def _run(
 
 def _bystander(folder: Path, tests: int) -> "BystanderApp":
     """Return Bargain Discovery with a generated trace. It runs again and again until the tests have ended."""
-    from holdfast.app.examples import example_path
-    from holdfast.cli.demo import APPLICATION
+    from holdfast.app import example_path
     from holdfast.trace import write_market
-    from holdfast.trial.bystander_app import SPEED, BystanderApp
+    from holdfast_papers.system_s.injection.bystander_app import SPEED, BystanderApp
 
     folder.mkdir(parents=True, exist_ok=True)
     trace, seconds = folder / "beside.parquet", min(ROUND_S, 60 + TEST_S * tests)
     write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
     say(f"Bargain Discovery runs on two Spark nodes during the tests, in rounds of {seconds} s")
-    return BystanderApp(example_path(APPLICATION), trace)
+    return BystanderApp(example_path("bargain_discovery.py"), trace)
 
 
 def _coverage(verdicts: list["InjectionVerdict"]) -> dict[str, dict[str, Any]]:

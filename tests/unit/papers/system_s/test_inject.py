@@ -3,8 +3,8 @@
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.inject import inject
 from holdfast.errors import HoldfastError
+from holdfast_papers.system_s.injection.command import inject
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.control import InjectionTest, InjectionTests
-from holdfast.documents.document import write_document
+from holdfast.documents import write_document
 from holdfast.errors import HoldfastError
-from holdfast.node.pe_hosts import living_host
-from holdfast.protocol.client import ClientError, OrchestratorUnreachable
-from holdfast.protocol.messages import HostStatus
-from holdfast.protocol.node_files import STATUS, FailureRequest, WatchedFile, request_failure
-from holdfast.trial.injection.transition_scenarios import Scenario, job_on_every_node
-from holdfast.trial.process_cluster import ProcessCluster
+from holdfast.node import living_host
+from holdfast.protocol import STATUS, ClientError, FailureRequest, HostStatus, OrchestratorUnreachable, WatchedFile, request_failure
+from holdfast.trial import ProcessCluster
+from holdfast_papers.system_s.injection.transition_scenarios import Scenario, job_on_every_node
 
 NODES = ("i1", "i2", "i3")
 POLL_S = 0.06

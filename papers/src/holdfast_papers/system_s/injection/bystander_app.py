@@ -10,17 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holdfast.app.load import load_app
-from holdfast.documents.history import HistoryEvent, read_history
-from holdfast.documents.job import Feed, Job
-from holdfast.engine.session import open_session
-from holdfast.engine.trace_reader import open_trace
+from holdfast.app import load_app
+from holdfast.documents import Feed, HistoryEvent, Job, read_history
+from holdfast.engine import open_session, open_trace
 from holdfast.errors import HoldfastError
-from holdfast.log import Store
-from holdfast.log.timeline import read_timeline
-from holdfast.protocol.client import ClientError, OrchestratorUnreachable
-from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
-from holdfast.trial.second_law import differences
+from holdfast.log import Store, read_timeline
+from holdfast.protocol import ClientError, OrchestratorUnreachable
+from holdfast.trial import HOLDFAST, ProcessCluster, differences
 
 NODES = ("s1", "s2")
 START_S, END_S = 180.0, 600.0

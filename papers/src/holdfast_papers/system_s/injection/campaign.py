@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.control import InjectionTest
-from holdfast.node.pe_hosts import living_host
-from holdfast.trial.injection.injection_trial import LIMIT_S, NODES, InjectionTrial, InjectionVerdict
-from holdfast.trial.injection.transition_scenarios import scenario_for
-from holdfast.trial.process_cluster import ProcessCluster
+from holdfast.node import living_host
+from holdfast.trial import ProcessCluster
+from holdfast_papers.system_s.injection.injection_trial import LIMIT_S, NODES, InjectionTrial, InjectionVerdict
+from holdfast_papers.system_s.injection.transition_scenarios import scenario_for
 
 HOLDS_S = (2.0, 5.0, 15.0)
 """How long a scenario delays a job. A longer delay is tried if the machine was too slow for a shorter one."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from holdfast.control import InjectionTest, Moment, Trigger
-from holdfast.documents.job import Job
+from holdfast.documents import Job
 from holdfast.errors import HoldfastError
 
 Act = Literal["none", "cancel", "fail", "drain", "activate"]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from holdfast.control.faults.fault_library import LIBRARY
 from holdfast.control.faults.injection_tests import InjectionTest
-from holdfast.trial.injection.injection_trial import KILLS_CONTROLLER, MAY_RESTART_PES, InjectionVerdict
+from holdfast_papers.system_s.injection.injection_trial import KILLS_CONTROLLER, MAY_RESTART_PES, InjectionVerdict
 
 
 def test_verdict_distinguishes_healed_from_not_injected():

@@ -1,6 +1,6 @@
 """Many nodes in one process. Each has its own controller, registration, beats, reports and light PEs.
 
-    python -m holdfast.trial.node_fleet --orchestrator DIR --nodes 90 --work DIR
+    python -m holdfast_papers.system_s.node_fleet --orchestrator DIR --nodes 90 --work DIR
 
 It tests the orchestrator with more nodes than a machine can run as processes. Unlike real nodes, the controllers share a process
 and a network address, a PE host is an object, and the HTTP client costs less CPU. Controllers and protocol are the real ones.
@@ -19,12 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.control import allow_connections
-from holdfast.node.controller import NodeController, NodeOffer
-from holdfast.node.light_host import STARTS, LightPes
-from holdfast.node.reports import Reports
-from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus
-from holdfast.protocol.node_link import NodeLink, OrchestratorAddress, locate_orchestrator
-from holdfast.trial.lean_http_client import LeanHttpClient
+from holdfast.node import STARTS, LightPes, NodeController, NodeOffer, Reports
+from holdfast.protocol import AssignedReplica, Assignment, HostStatus, NodeLink, OrchestratorAddress, locate_orchestrator
+from holdfast.trial import ProcessCluster
+from holdfast_papers.system_s.lean_http_client import LeanHttpClient
 
 
 class InProcessHost:
@@ -117,6 +115,14 @@ class Fleet:
     async def run(self, stop: asyncio.Event) -> None:
         await asyncio.gather(*(controller.run(stop) for controller in self.controllers))
         await asyncio.gather(*(controller.link.close() for controller in self.controllers))
+
+
+def start_fleet(cluster: ProcessCluster, nodes: int) -> None:
+    """Start a process with this many light nodes in a cluster."""
+    work = cluster.node_work("fleet")
+    work.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "holdfast_papers.system_s.node_fleet", "--orchestrator", str(cluster.folder)]
+    cluster.start_process("fleet", [*command, "--nodes", str(nodes), "--work", str(work)])
 
 
 async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path) -> None:

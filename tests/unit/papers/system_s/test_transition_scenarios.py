@@ -6,7 +6,7 @@ from holdfast.control.faults.fault_library import LIBRARY
 from holdfast.control.faults.injection_tests import check_tests
 from holdfast.control.jobs.machine_document import shipped_machines
 from holdfast.control.plugins import shipped_actions
-from holdfast.trial.injection.transition_scenarios import NoScenario, scenario_for
+from holdfast_papers.system_s.injection.transition_scenarios import NoScenario, scenario_for
 
 MACHINES = shipped_machines(shipped_actions())
 

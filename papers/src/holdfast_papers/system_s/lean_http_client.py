@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from holdfast.protocol.http_client import HttpResponse, NoResponse
+from holdfast.protocol import HttpResponse, NoResponse
 
 READ_BYTES = 64 * 1024
 MAX_BODY_BYTES = 64 * 2**20
