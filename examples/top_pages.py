@@ -3,7 +3,7 @@
 Requests are counted in slices of a hundred per server; slices are merged a hundred entries at a time; and every epoch the merged
 counts of the last twelve epochs are ranked.
 
-    holdfast trace pages --events 200000 --out pages.parquet
+    holdfast trace pages --events 200000 --out pages.parquet      # a command of holdfast-papers
     holdfast replay examples/top_pages.py --trace pages.parquet
 """
 

@@ -3,7 +3,7 @@
 Cars report their speed; drivers report incidents. Segment speeds are joined with distinct incidents over a window of five minutes
 that moves every ten seconds, which is one epoch.
 
-    holdfast trace traffic --events 2000000 --out traffic
+    holdfast trace traffic --events 2000000 --out traffic         # a command of holdfast-papers
     holdfast replay examples/traffic_incidents.py --trace traffic
 """
 

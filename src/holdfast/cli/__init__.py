@@ -1,6 +1,7 @@
 """The commands of `holdfast`, one module each; `main.py` lists them and `command_group.py` loads them.
 
-Exports what a package needs to add a command through the entry point group `holdfast.commands`.
+Exports what a package needs to add a command through the entry point group `holdfast.commands`, or a kind of trace through the
+group `holdfast.traces`.
 """
 
 from typing import TYPE_CHECKING
@@ -17,12 +18,15 @@ __all__ = [
     "json_option",
     "spark_options",
     "spark_session",
+    "trace_options",
     "write_output",
+    "write_trace",
 ]
 
 if TYPE_CHECKING:
     from holdfast.cli.command_group import CommandGroup
     from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
     from holdfast.cli.shared import FiniteRange, exit_on_signals, json_option, spark_options, spark_session
+    from holdfast.cli.trace import trace_options, write_trace
 else:
     __getattr__ = lazy_exports(__name__)

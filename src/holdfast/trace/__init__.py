@@ -1,23 +1,41 @@
-"""Generates traces with the statistics of the papers' traces: `market`, `pages`, `servers` and `traffic`, one module each.
+"""Generates traces: `market` (a stock exchange) and `servers` (a datacenter), one module each.
 
 A trace depends on its seed alone, and a long trace begins with the rows of a short one. Read `servers` first, it is the simplest,
-then `block_stream`, which writes the rows.
+then `block_stream`, which writes the rows. The package exports what a package needs to add a kind of trace.
 """
 
+from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.block_stream import BLOCK, check_events, schema_of, strings, time_column, write_stream
 from holdfast.trace.market import Market, write_market
-from holdfast.trace.pages import Pages, write_pages
+from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
+from holdfast.trace.seeds import check_seed, child
 from holdfast.trace.servers import Servers, write_servers
-from holdfast.trace.trace_summary import TraceSummary
-from holdfast.trace.traffic import Traffic, write_traffic
+from holdfast.trace.trace_files import RowGroups, fresh_folder
+from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary, silent
 
 __all__ = [
+    "BLOCK",
+    "Floats",
+    "Ints",
     "Market",
-    "Pages",
+    "Pace",
+    "Popularity",
+    "Progress",
+    "RateMeter",
+    "RowGroups",
     "Servers",
     "TraceSummary",
-    "Traffic",
+    "arrivals",
+    "check_events",
+    "check_seed",
+    "child",
+    "fresh_folder",
+    "schema_of",
+    "silent",
+    "strings",
+    "time_column",
     "write_market",
-    "write_pages",
     "write_servers",
-    "write_traffic",
+    "write_stream",
+    "zipf_weights",
 ]

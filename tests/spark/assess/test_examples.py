@@ -14,7 +14,9 @@ from holdfast.assess.case import Case
 from holdfast.assess.targets import choose_targets
 from holdfast.engine.trace_reader import open_trace
 from holdfast.report.assessment import write_reports
-from holdfast.trace import write_pages, write_servers, write_traffic
+from holdfast.trace import write_servers
+from holdfast_papers.ppa.page_trace import write_pages
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -17,7 +17,9 @@ from holdfast.engine.epochs import join_spans
 from holdfast.engine.row_comparison import first_difference
 from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import ApplicationError
-from holdfast.trace import write_market, write_pages, write_servers, write_traffic
+from holdfast.trace import write_market, write_servers
+from holdfast_papers.ppa.page_trace import write_pages
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -6,10 +6,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.trace import LINE_EVERY_S, _Lines, trace
+from holdfast.cli.trace import trace
 from holdfast.errors import TraceError
 
 KINDS = ("market", "pages", "servers", "traffic")
+
+pytestmark = pytest.mark.usefixtures("papers_installed")
 
 
 def run(*words):
@@ -81,14 +83,3 @@ def test_wrong_values_raise_trace_errors(tmp_path):
     with pytest.raises(TraceError, match="use --force"):
         run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t")
     assert run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t", "--force").exit_code == 0
-
-
-def test_long_writing_prints_the_time_left(capsys):
-    times = iter([0.0, 1.0, LINE_EVERY_S, LINE_EVERY_S + 1, 2 * LINE_EVERY_S, 4 * LINE_EVERY_S])
-    lines = _Lines(1000, lambda: next(times))
-    for rows in (10, 100, 110, 500, 1000):
-        lines(rows)
-    assert capsys.readouterr().err.splitlines() == [
-        "100 of 1,000 rows, about 90 s left",
-        "500 of 1,000 rows, about 20 s left",
-    ]

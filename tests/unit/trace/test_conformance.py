@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.errors import TraceError
-from holdfast.trace import write_market, write_pages, write_servers, write_traffic
+from holdfast.trace import write_market, write_servers
+from holdfast_papers.ppa.page_trace import write_pages
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 WRITERS = {"market": write_market, "pages": write_pages, "servers": write_servers, "traffic": write_traffic}
 TIME = pa.timestamp("us", tz="UTC")

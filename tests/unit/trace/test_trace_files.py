@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.errors import TraceError
-from holdfast.trace import write_market, write_traffic
+from holdfast.trace import write_market
 from holdfast.trace.trace_files import ROW_GROUP
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 BOTH = pytest.mark.parametrize("write", [write_market, write_traffic])
 
@@ -94,7 +95,8 @@ def test_interrupted_writing_leaves_the_older_trace(write, tmp_path):
 FULL_DISK = """
 import resource, signal, sys
 from holdfast.errors import TraceError
-from holdfast.trace import write_market, write_traffic
+from holdfast.trace import write_market
+from holdfast_papers.ppa.traffic_trace import write_traffic
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))
 write = {"market": write_market, "traffic": write_traffic}[sys.argv[1]]

@@ -222,7 +222,9 @@ def _application(name: str, out: Path) -> Path:
 
 def _writer(name: str) -> Callable[..., Any]:
     """Return the function that writes an application's trace, at a rate at which 60,000 events last some dozens of epochs."""
-    from holdfast.trace import write_market, write_pages, write_servers, write_traffic
+    from holdfast.trace import write_market, write_servers
+    from holdfast_papers.ppa.page_trace import write_pages
+    from holdfast_papers.ppa.traffic_trace import write_traffic
 
     writers: dict[str, Callable[..., Any]] = {
         "datacenter_monitor": write_servers,

@@ -28,8 +28,9 @@ from holdfast.planning.ppa import (
     output_fidelity,
 )
 from holdfast.profile import task_shares
-from holdfast.trace import write_pages, write_traffic
+from holdfast_papers.ppa.page_trace import write_pages
 from holdfast_papers.ppa.task_failures import run_without
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 RATIOS = (0.2, 0.4, 0.6, 0.8)
 PLANNERS: Mapping[str, Planner] = {

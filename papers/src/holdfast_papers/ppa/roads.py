@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from holdfast.trace.popularity import Floats, Ints
+from holdfast.trace import Floats, Ints
 
 JAM_CHANCE = 0.25
 JAM_S = 480.0  # mean; a tenth of the jams last several times as long

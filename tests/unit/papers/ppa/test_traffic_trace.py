@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.trace import write_traffic
+from holdfast_papers.ppa.traffic_trace import write_traffic
 
 
 def read(path):

@@ -5,8 +5,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.trace import write_pages
-from holdfast.trace.pages import match_day
+from holdfast_papers.ppa.page_trace import match_day, write_pages
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,24 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import TraceError
-from holdfast.trace.block_stream import check_events, schema_of, time_column
-from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
-from holdfast.trace.roads import Roads
-from holdfast.trace.seeds import check_seed, child
-from holdfast.trace.trace_files import RowGroups, fresh_folder
-from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary, silent
+from holdfast.trace import (
+    Floats,
+    Ints,
+    Popularity,
+    Progress,
+    RateMeter,
+    RowGroups,
+    TraceSummary,
+    check_events,
+    check_seed,
+    child,
+    fresh_folder,
+    schema_of,
+    silent,
+    time_column,
+    zipf_weights,
+)
+from holdfast_papers.ppa.roads import Roads
 
 START_US = 1_330_585_200_000_000  # 2012-03-01 07:00 UTC
 FILES = ("locations.parquet", "incidents.parquet")

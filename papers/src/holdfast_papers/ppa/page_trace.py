@@ -9,11 +9,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import TraceError
-from holdfast.trace.arrivals import Pace, arrivals
-from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
-from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
-from holdfast.trace.seeds import child
-from holdfast.trace.trace_summary import Progress, TraceSummary, silent
+from holdfast.trace import (
+    BLOCK,
+    Floats,
+    Ints,
+    Pace,
+    Popularity,
+    Progress,
+    TraceSummary,
+    arrivals,
+    child,
+    silent,
+    strings,
+    time_column,
+    write_stream,
+    zipf_weights,
+)
 
 START_US = 899_215_800_000_000  # 1998-06-30 14:10 UTC: the day's mean rate, rising towards the first match
 CROWD_EVERY_S, CROWD_S = 1200.0, 60.0
