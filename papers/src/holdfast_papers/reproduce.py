@@ -29,10 +29,13 @@ STUDIES = {
     "ppa": ("holdfast_papers.ppa.command:ppa", "Recovery, simulated and real, and tentative output (PPA, Figures 7 to 13)."),
     "ppa-plans": ("holdfast_papers.ppa.plans_command:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
 }
-GENERATE = ("holdfast_papers.generate:generate", "Write random applications or topologies like those of the papers.")
+TOOLS = {
+    "generate": ("holdfast_papers.generate:generate", "Write random applications or topologies like those of the papers."),
+    "trees": ("holdfast_papers.ppa.trees_command:list_trees", "Count the minimal complete trees of a task topology (PPA)."),
+}
 
 
-@click.command(cls=CommandGroup, locations={**STUDIES, "generate": GENERATE})
+@click.command(cls=CommandGroup, locations={**STUDIES, **TOOLS})
 def reproduce() -> None:
     """Repeat a paper's evaluation and compare its figures with ours.
 

@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from holdfast.cli.plan_descriptor import plan_descriptor
 from holdfast.cli.plan_output import FILE, check_output
-from holdfast.cli.plan_questions import fidelity, list_trees, lookup
+from holdfast.cli.plan_questions import fidelity, lookup
 from holdfast.cli.plan_topology import plan_topology
 from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.topology import Topology
@@ -17,7 +17,7 @@ from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.document_kinds import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
 from holdfast.planning.laar.failure_models import failure_model
 
-SUBCOMMANDS = {command.name or "": command for command in (fidelity, lookup, list_trees)}
+SUBCOMMANDS = {command.name or "": command for command in (fidelity, lookup)}
 TOPOLOGIES_ONLY = ("budget", "objective", "criticality", "current", "move_worth")
 DESCRIPTORS_ONLY = ("seconds", "by_contract", "failure")
 
@@ -102,9 +102,9 @@ def plan(
 ) -> None:
     """Plan the replicas of a task topology, or the replica activation strategy of an application descriptor.
 
-    Planners of topologies: frontier (the default; also gives a bound on the best plan), structure-aware,
-    structured, full, greedy, dynamic. Solvers of descriptors: milp (the default), exhaustive, and the
-    baselines nr, sr, grd. Packages may add others; --planner all shows them.
+    Planners of topologies: frontier (the default; also gives a bound on the best plan), structure-aware, greedy.
+    Solvers of descriptors: milp (the default), exhaustive, and the baselines nr, sr, grd. Packages may add
+    others; --planner all shows them.
 
     \b
     Examples:

@@ -1,8 +1,7 @@
-"""Subcommands of holdfast plan that only evaluate: fidelity after failures, MC-trees, and the configuration for measured rates."""
+"""Subcommands of holdfast plan that only evaluate: fidelity after failures, and the configuration for measured rates."""
 
 from __future__ import annotations
 
-from itertools import islice
 from math import isfinite
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.document_kinds import TOPOLOGY, read_kind
 from holdfast.planning.laar.strategy import read_strategy
-from holdfast.planning.ppa import Measure, count_trees, internal_completeness, output_fidelity, read_plan, trees
+from holdfast.planning.ppa import internal_completeness, output_fidelity, read_plan
 from holdfast.terminal import print_json
 
 
@@ -66,34 +65,6 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
     )
     for task, value in outputs.items():
         click.echo(f"  {task}: fidelity {value:.4f}")
-
-
-@click.command("trees")
-@click.argument("document", type=FILE)
-@click.option("--list", "most", type=click.IntRange(min=0), default=0, metavar="N", help="List the first N of them.")
-@json_option
-def list_trees(document: Path, most: int, as_json: bool) -> None:
-    """Count the minimal complete trees of a task topology (PPA, Definition 1): the smallest sets of tasks with an output.
-
-    If forks rejoin and the trees are very many, the number is an upper bound.
-
-    \b
-    Example:
-      holdfast plan trees topology.yaml --list 10
-    """
-    topology = read_kind(document, Topology, kinds=[TOPOLOGY])
-    measure: Measure = output_fidelity(topology)
-    count = count_trees(measure)
-    listed = [[topology.tasks[i] for i in sorted(tree)] for tree in islice(trees(measure), most)]
-    if as_json:
-        print_json({"topology": topology.topology, "trees": count.number, "exact": count.exact, "listed": listed})
-        return
-    at_most = "" if count.exact else "at most "
-    click.echo(f"{topology.topology}: {at_most}{count.number} minimal complete trees")
-    for tree in listed:
-        click.echo(f"  {', '.join(tree)}")
-    if 0 < len(listed) < count.number and len(listed) == most:
-        click.echo(f"  and {at_most}{count.number - len(listed)} more")
 
 
 @click.command("lookup")

@@ -15,6 +15,7 @@ __all__ = [
     "DescriptorSink",
     "DescriptorSource",
     "Feed",
+    "Floats",
     "HistoryEvent",
     "Input",
     "Job",
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from holdfast.documents.job import Contract, Feed, Job
     from holdfast.documents.light_pe import LightPe
     from holdfast.documents.partitioning import Partitioning
-    from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
+    from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, Floats, TaskOperator, Topology
     from holdfast.documents.whole_files import read_json, write_whole, writing
 else:
     __getattr__ = lazy_exports(__name__)

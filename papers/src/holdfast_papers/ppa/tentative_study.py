@@ -18,7 +18,6 @@ from holdfast.documents import Topology
 from holdfast.engine import ByTime, build_whole_trace, open_trace, spans_of, with_epochs
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import (
-    Dynamic,
     Frontier,
     Greedy,
     Measure,
@@ -28,6 +27,7 @@ from holdfast.planning.ppa import (
     output_fidelity,
 )
 from holdfast.profile import task_shares
+from holdfast_papers.ppa.dynamic import Dynamic
 from holdfast_papers.ppa.page_trace import write_pages
 from holdfast_papers.ppa.task_failures import run_without
 from holdfast_papers.ppa.traffic_trace import write_traffic

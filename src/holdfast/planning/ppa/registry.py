@@ -6,18 +6,13 @@ from importlib.metadata import EntryPoint
 
 from holdfast.entry_points import create_named, installed_entry_points
 from holdfast.errors import HoldfastError
-from holdfast.planning.ppa.dynamic import Dynamic
 from holdfast.planning.ppa.frontier import Frontier
-from holdfast.planning.ppa.full import Full
 from holdfast.planning.ppa.greedy import Greedy
 from holdfast.planning.ppa.planner import Planner
 from holdfast.planning.ppa.structure_aware import StructureAware
-from holdfast.planning.ppa.structured import Structured
 
 GROUP = "holdfast.planners"
-PLANNERS: dict[str, Planner] = {
-    planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
-}
+PLANNERS: dict[str, Planner] = {planner.name: planner for planner in (Frontier(), StructureAware(), Greedy())}
 """The built-in planners, best first."""
 
 

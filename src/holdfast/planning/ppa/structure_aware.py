@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 
+import numpy as np
+
 from holdfast.planning.ppa.decomposition import Segment, decompose, segments
+from holdfast.planning.ppa.expansion_pool import ExpansionPool
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.full import queues_of
 from holdfast.planning.ppa.greedy import Greedy
 from holdfast.planning.ppa.planner import (
     QUALITY_TOLERANCE,
@@ -17,7 +19,6 @@ from holdfast.planning.ppa.planner import (
     task_numbers,
     without_useless,
 )
-from holdfast.planning.ppa.structured import ExpansionPool
 from holdfast.planning.ppa.tree_completion import Completion, Links
 
 # Further growths after the paper's own: many for a few dozen tasks, none for hundreds, where each takes a second.
@@ -71,6 +72,17 @@ def _better(measure: Measure, best: set[int], others: Iterable[set[int]]) -> set
         if other_value > value + QUALITY_TOLERANCE:
             best, value = other, other_value
     return best
+
+
+def queues_of(measure: Measure) -> list[list[int]]:
+    """Return each operator's tasks, most useful first: by the gain over no task of the operator, with all others alive."""
+    topology, queues = measure.topology, []
+    for at, span in enumerate(topology.spans):
+        others = np.where(topology.operator_of == at, 0.0, 1.0)
+        tasks = np.arange(span.start, span.stop, dtype=np.int64)
+        gains = np.round(measure.extended(others, list(tasks[:, None])), 12)
+        queues.append([int(i) for i in tasks[np.lexsort((topology.rank[span], -gains))]])
+    return queues
 
 
 class _Growth:

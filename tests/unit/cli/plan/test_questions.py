@@ -19,13 +19,6 @@ def test_fidelity_after_failures(topology, tmp_path):
     assert "not both" in str(fails("fidelity", topology))
 
 
-def test_trees_are_counted_and_listed(topology):
-    assert run("trees", topology).stdout == "lanes: 3 minimal complete trees\n"
-    listed = run("trees", topology, "--list", 2).stdout
-    assert listed == "lanes: 3 minimal complete trees\n  a/0, b/0\n  a/1, b/1\n  and 1 more\n"
-    assert json.loads(run("trees", topology, "--list", 9, "--json").stdout)["listed"][-1] == ["a/2", "b/2"]
-
-
 def test_lookup_by_measured_rates(descriptor, tmp_path):
     strategy = tmp_path / "strategy.json"
     run(descriptor, "--ic", 0.6, "--out", strategy)
@@ -40,8 +33,8 @@ def test_lookup_by_measured_rates(descriptor, tmp_path):
 
 
 def test_help_lists_subcommands():
-    assert all(word in run("--help").stdout for word in ("fidelity", "lookup", "trees"))
-    assert "holdfast plan trees topology.yaml --list 10" in run("trees", "--help").stdout
+    assert all(word in run("--help").stdout for word in ("fidelity", "lookup"))
+    assert "holdfast plan lookup strategy.json" in run("lookup", "--help").stdout
 
 
 @pytest.mark.parametrize("task", ["a/00", "a/\u0663", "a/+1", "a/" + "9" * 5000, "a/"])

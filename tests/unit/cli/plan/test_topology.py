@@ -20,7 +20,7 @@ def test_topology_is_planned_and_explained(topology):
     assert "next: one more replica buys nothing by itself; 2 more buy output fidelity +0.300" in result.stdout
 
 
-def test_all_planners_are_compared(topology, tmp_path):
+def test_all_planners_are_compared(topology, tmp_path, papers_installed):
     result = run(topology, "--budget", 3, "--planner", "all", "--json", "--out", tmp_path / "plan.json")
     plans = {p["planner"]: p["quality"] for p in json.loads(result.stdout)["plans"]}
     assert plans.keys() == {"frontier", "structure-aware", "structured", "full", "greedy", "dynamic"}

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from holdfast.documents.document import check_document, document_text, parse_document
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.planning.ppa import Dynamic, Frontier, Greedy, output_fidelity
+from holdfast.planning.ppa import Frontier, Greedy, output_fidelity
 from holdfast.planning.ppa.budget_plot import budgets, curves, draw
 from holdfast.planning.ppa.explanation import next_unit, reasons
 from holdfast.planning.ppa.plan_document import PlanDocument, plan_document
+from holdfast_papers.ppa.dynamic import Dynamic
 from holdfast_papers.ppa.generator import Ranges, generate
 
 LANES = Topology(

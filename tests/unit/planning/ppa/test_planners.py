@@ -11,13 +11,11 @@ from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import (
     PLANNERS,
-    Dynamic,
     Frontier,
-    Full,
     Greedy,
     Measure,
+    Planner,
     StructureAware,
-    Structured,
     internal_completeness,
     measured_criticality,
     output_fidelity,
@@ -26,7 +24,13 @@ from holdfast.planning.ppa import (
 )
 from holdfast.planning.ppa.decomposition import decompose, segments
 from holdfast.planning.ppa.planner import task_numbers
+from holdfast_papers.ppa.dynamic import Dynamic
+from holdfast_papers.ppa.full import Full
 from holdfast_papers.ppa.generator import Ranges, corpus, generate
+from holdfast_papers.ppa.structured import Structured
+
+ALL = {**PLANNERS, **{planner.name: planner for planner in (Structured(), Full(), Dynamic())}}
+"""The built-in planners, and the other planners of the paper."""
 
 
 def drawn(operators: tuple[int, int], parallelism: tuple[int, int]) -> st.SearchStrategy[Topology]:
@@ -61,14 +65,18 @@ def best_of_all_plans(m: Measure, budget: int) -> float:
     return float(m.values(matrix).max())
 
 
-@pytest.mark.parametrize("name", planner_names())
+def planner_named(name: str) -> Planner:
+    return ALL.get(name) or planner_of(name)
+
+
+@pytest.mark.parametrize("name", list(dict.fromkeys([*ALL, *planner_names()])))
 class TestEveryPlanner:
     @settings(max_examples=40)
     @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
     def test_plan_keeps_budget_and_reports_true_quality(self, name, t, which, share):
         m = measured(t, which)
         budget = round(share * len(t.tasks))
-        plan = planner_of(name).plan(m, budget)
+        plan = planner_named(name).plan(m, budget)
         assert len(plan.tasks) == len(set(plan.tasks)) <= budget == plan.budget
         assert plan.quality == pytest.approx(m.of(task_numbers(m, plan)), abs=1e-12)
         assert plan.quality <= plan.bound <= 1
@@ -79,14 +87,14 @@ class TestEveryPlanner:
     def test_plan_depends_only_on_arguments(self, name, t, share):
         budget = round(share * len(t.tasks))
         again = Topology.model_validate_json(t.model_dump_json())
-        assert planner_of(name).plan(output_fidelity(t), budget) == planner_of(name).plan(output_fidelity(again), budget)
+        assert planner_named(name).plan(output_fidelity(t), budget) == planner_named(name).plan(output_fidelity(again), budget)
 
     @settings(max_examples=15)
     @given(t=small)
     def test_budgets_of_zero_and_all_tasks(self, name, t):
         m = output_fidelity(t)
-        assert planner_of(name).plan(m, 0).tasks == ()
-        assert planner_of(name).plan(m, len(t.tasks)).quality == pytest.approx(1)
+        assert planner_named(name).plan(m, 0).tasks == ()
+        assert planner_named(name).plan(m, len(t.tasks)).quality == pytest.approx(1)
 
     def test_ties_are_broken_by_name(self, name):
         t = Topology(
@@ -96,9 +104,9 @@ class TestEveryPlanner:
                 "b": TaskOperator(parallelism=12, inputs={"a": "one-to-one"}),
             },
         )
-        plan = planner_of(name).plan(output_fidelity(t), 2)
+        plan = planner_named(name).plan(output_fidelity(t), 2)
         assert plan.tasks in (("a/0", "b/0"), ("a/0", "a/1"))  # greedy knows no trees, and a package's planner may not either
-        assert plan.tasks == ("a/0", "b/0") or name == "greedy" or name not in PLANNERS
+        assert plan.tasks == ("a/0", "b/0") or name == "greedy" or name not in ALL
 
     @pytest.mark.parametrize("budget", [-1, 4])
     def test_impossible_budget_is_an_error(self, name, budget):
@@ -107,7 +115,7 @@ class TestEveryPlanner:
             HoldfastError,
             match=f"budget {budget} does not fit topology 'three': it has 3 tasks.*give a budget from 0 to 3",
         ):
-            planner_of(name).plan(output_fidelity(t), budget)
+            planner_named(name).plan(output_fidelity(t), budget)
 
 
 @settings(max_examples=80)

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.mc_trees import count_ways, ways
-from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget, sorted_by_name
+from holdfast.planning.ppa import QUALITY_TOLERANCE, Measure, Plan, build_plan, check_budget, sorted_by_name
+from holdfast_papers.ppa.mc_trees import count_ways, ways
 
 Set = frozenset[int]
 
@@ -18,8 +17,8 @@ class Dynamic:
 
     Raises HoldfastError for more than `most_trees` trees or `most_plans` candidate plans.
 
-    >>> from holdfast.documents.topology import TaskOperator, Topology
-    >>> from holdfast.planning.ppa.fidelity import output_fidelity
+    >>> from holdfast.documents import TaskOperator, Topology
+    >>> from holdfast.planning.ppa import output_fidelity
     >>> lanes = Topology(topology="lanes", operators={
     ...     "a": TaskOperator(parallelism=3, rates=(2.0, 1.0, 1.0)),
     ...     "b": TaskOperator(parallelism=3, inputs={"a": "one-to-one"})})

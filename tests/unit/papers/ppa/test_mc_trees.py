@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.documents.topology import TaskOperator, Topology
-from holdfast.planning.ppa import count_trees, internal_completeness, output_fidelity, trees
-from holdfast.planning.ppa.mc_trees import TreeCount, count_ways, ways
+from holdfast.planning.ppa import internal_completeness, output_fidelity
 from holdfast_papers.ppa.generator import Ranges, generate
+from holdfast_papers.ppa.mc_trees import TreeCount, count_trees, count_ways, trees, ways
 
 
 def figure_1(*, correlated: bool) -> Topology:

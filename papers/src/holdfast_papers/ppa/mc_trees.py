@@ -15,8 +15,7 @@ from itertools import product
 
 import numpy as np
 
-from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.tree_completion import Links, Span
+from holdfast.planning.ppa import Links, Measure, Span
 
 MOST_LISTED = 20_000  # sets examined to count trees if forks rejoin; takes a second or two
 
@@ -38,8 +37,8 @@ def count_trees(measure: Measure) -> TreeCount:
 
     Figure 1: the third of three operators with four tasks reads the first two one-to-one, and two tasks read it in full.
 
-    >>> from holdfast.documents.topology import TaskOperator, Topology
-    >>> from holdfast.planning.ppa.fidelity import output_fidelity
+    >>> from holdfast.documents import TaskOperator, Topology
+    >>> from holdfast.planning.ppa import output_fidelity
     >>> def figure1(correlated):
     ...     return Topology(topology="figure 1", operators={
     ...         "o1": TaskOperator(parallelism=4, rate=1.0), "o2": TaskOperator(parallelism=4, rate=1.0),

@@ -1,44 +1,18 @@
-"""PPA Algorithm 3, structured topologies: adds the segment, completed to MC-trees, with the highest gain per replica."""
+"""The step of PPA Algorithm 3: add the segment, completed to MC-trees, with the highest gain per replica."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.documents.topology import Floats, Ints
-from holdfast.planning.ppa.decomposition import Segment, decompose, segments
+from holdfast.planning.ppa.decomposition import Segment
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE
 from holdfast.planning.ppa.tree_completion import Completion, Links
 
 EXAMINED = 64  # candidates whose density is recomputed in each step, in addition to those near the last expansion
-
-
-@dataclass(frozen=True, slots=True)
-class Structured:
-    """Expands the plan by one set of connected segments at a time, chosen by gain per replica.
-
-    It is meant for structured topologies. It also handles full edges, which are boundaries of units like others.
-    """
-
-    name: str = "structured"
-
-    def plan(self, measure: Measure, budget: int) -> Plan:
-        check_budget(measure, budget)
-        pool = ExpansionPool(measure, segments_of(measure))
-        while pool.expand(budget):
-            pass
-        return build_plan(self, measure, budget, chosen=pool.chosen())
-
-
-def segments_of(measure: Measure) -> list[Segment]:
-    """Return the segments of the whole topology. In a full sub-topology every task is a segment."""
-    result: list[Segment] = []
-    for sub in decompose(measure.topology):
-        result += segments(measure, sub.operators)
-    return result
 
 
 class ExpansionPool:

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.documents.topology import Floats
-from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget
+from holdfast.documents import Floats
+from holdfast.planning.ppa import QUALITY_TOLERANCE, Measure, Plan, build_plan, check_budget, queues_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +29,6 @@ class Full:
         for _ in range(budget - len(queues)):
             _take_best(measure, queues, alive)
         return build_plan(self, measure, budget, chosen=map(int, np.flatnonzero(alive)))
-
-
-def queues_of(measure: Measure) -> list[list[int]]:
-    """Return each operator's tasks, most useful first: by the gain over no task of the operator, with all others alive."""
-    topology, queues = measure.topology, []
-    for at, span in enumerate(topology.spans):
-        others = np.where(topology.operator_of == at, 0.0, 1.0)
-        tasks = np.arange(span.start, span.stop, dtype=np.int64)
-        gains = np.round(measure.extended(others, list(tasks[:, None])), 12)
-        queues.append([int(i) for i in tasks[np.lexsort((topology.rank[span], -gains))]])
-    return queues
 
 
 def _take_best(measure: Measure, queues: list[list[int]], alive: Floats) -> None:
