@@ -230,13 +230,13 @@ class EpochPredictor:
         series = self._series_of(slots)
         history = self._cache.history[series]
         steps = int(expected.step.max(initial=1))
-        paths = np.repeat(history[:, -1:], steps, axis=1)
+        paths = np.repeat(history[:, -1:] if self.settings.replace else np.full((len(series), 1), np.nan), steps, axis=1)
 
         def left_s() -> float:
             return time_left_s - self._assembly_s - (self._clock() - began)
 
         hot_swap_left_s = left_s()
-        accuracy, costs = self._accuracies(slots, series, self._cache.usable[series], ahead=ahead, steps=steps)
+        accuracy, costs = self._accuracies(slots, series, history, ahead=ahead, steps=steps)
         echo_values, echoed = self._echo(epoch, slots, rows_per_key, best=accuracy.max(axis=1, initial=-np.inf))
         accuracy[echoed] = -np.inf
         names = [state.name for state in self._states]
@@ -252,7 +252,7 @@ class EpochPredictor:
                 paths[own] = answer
                 used[self._states[number].name] = len(own)
         rest = len(series) - sum(used.values())
-        if rest:
+        if rest and self.settings.replace:
             used[LAST] = used.get(LAST, 0) + rest
         paths = plausible_range(history, self.columns.whole).clip(paths)
         paths[echoed] = echo_values[echoed, np.newaxis]
@@ -270,12 +270,12 @@ class EpochPredictor:
         usable = np.isfinite(values) & single[:, np.newaxis]
         return values.ravel(), np.asarray(usable.ravel() & (accuracy.ravel() > best))
 
-    def _accuracies(self, slots: Ints, series: Ints, counts: Ints, *, ahead: int, steps: int) -> tuple[Floats, list[Cost]]:
+    def _accuracies(self, slots: Ints, series: Ints, history: Floats, *, ahead: int, steps: int) -> tuple[Floats, list[Cost]]:
         """Return the accuracy of each algorithm on each series, and the cost of each algorithm.
 
         An algorithm without outcomes ranks behind those with outcomes. -inf: the algorithm cannot predict the series.
         """
-        is_next = ahead == 1
+        is_next, counts = ahead == 1, self._cache.usable[series]
         shape = (len(series), len(self._states))
         accuracy = self._next_rank.accuracies()[slots].reshape(shape)
         if not is_next:
@@ -289,7 +289,7 @@ class EpochPredictor:
             if state.excluded_until > self._keys.epochs_observed or cost is None:
                 ready = np.zeros(len(series), dtype=np.bool_)
             else:
-                ready = replace(state, model=state.model_for(len(self._cache.history))[series]).ready(counts)
+                ready = replace(state, model=state.model_for(len(self._cache.history))[series]).ready(counts, history)
             unjudged = UNJUDGED if state.name == LAST else 2 * UNJUDGED
             accuracy[:, number] = np.where(ready, np.maximum(accuracy[:, number], unjudged), -np.inf)
             costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * factor, cost.series_s * factor))

@@ -26,6 +26,7 @@ class PredictorSettings:
     `penalty` epochs. Each further fault doubles the exclusion, until the algorithm has had no fault for ten times `penalty`. An
     algorithm that has not returned after ten times `slow_s` is excluded forever.
     `from_input`: whether predictions may use the input of the late epoch.
+    `replace`: whether the last outcome is used where no algorithm predicts a series; otherwise the number is null.
     """
 
     depth: int = 50
@@ -40,6 +41,7 @@ class PredictorSettings:
     slow_s: float = 1.0
     penalty: int = 20
     from_input: bool = True
+    replace: bool = True
 
     def __post_init__(self) -> None:
         errors = [

@@ -53,15 +53,16 @@ def test_too_large_series_gets_its_last_outcome_and_harms_no_other():
 def test_whole_numbers_stay_whole_and_in_range():
     predictor = observe(new_predictor([make_predictor("stride")]), range(20), requests=[2**31 - 1, 0])
     observe(predictor, [20], requests=[2**31 - 1, 7])
-    prediction = predictor.predict(21, AMPLE_S).rows["requests"]
+    observe(predictor, [21], requests=[2**31 - 1, 14])
+    prediction = predictor.predict(22, AMPLE_S).rows["requests"]
     assert prediction.type == pa.int32()
-    assert prediction.to_pylist() == [2**31 - 1, 14]
+    assert prediction.to_pylist() == [2**31 - 1, 21]
 
 
 def test_series_that_was_never_negative_is_not_predicted_negative():
     predictor = new_predictor([make_predictor("stride")])
     for epoch in range(20):
-        observe(predictor, [epoch], cpu=[float(19 - epoch) ** 2, 1.0])
+        observe(predictor, [epoch], cpu=[3.0 * (19 - epoch), 1.0])
     assert predictor.predict(25, AMPLE_S).rows["cpu"].to_pylist()[0] == 0.0
 
 

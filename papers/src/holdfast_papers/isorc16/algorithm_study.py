@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,7 @@ def study(
 ) -> Study:
     """Let every algorithm alone, and all with hot-swap, predict each epoch `ahead` epochs in advance.
 
+    What an algorithm alone does not predict counts as inaccurate. With hot-swap the last outcome replaces it, as in an agent.
     Raises TraceError if the recording is too short for a prediction.
     """
     if len(recording.epochs) <= warm + ahead:
@@ -62,10 +63,13 @@ def study(
         )
     columns = classify_columns(recording.epochs[0].schema, recording.keys, stream=recording.name)
     predictors_of = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
-    epoch_predictors = {name: EpochPredictor(columns, members, settings=settings) for name, members in predictors_of.items()}
+    settings = settings or PredictorSettings()
+    epoch_predictors = {
+        name: EpochPredictor(columns, members, settings=replace(settings, replace=name == HOT_SWAP))
+        for name, members in predictors_of.items()
+    }
     hits = {name: np.zeros(len(columns.numbers)) for name in predictors_of}
     total = np.zeros(len(columns.numbers))
-    tolerance = (settings or PredictorSettings()).tolerance
     seconds_of = {name: [0.0, 0.0] for name in predictors_of}
     pending: dict[int, dict[str, pa.Table]] = {}
     for epoch, rows in enumerate(recording.epochs):
@@ -77,7 +81,7 @@ def study(
         for name, predicted in predictions.items():
             matched = _matched(columns.keys, table, predicted, _numbers(predicted, columns.numbers))
             with np.errstate(invalid="ignore"):
-                hits[name] += (np.abs(matched - truth) <= tolerance * np.abs(truth)).sum(axis=0)
+                hits[name] += (np.abs(matched - truth) <= settings.tolerance * np.abs(truth)).sum(axis=0)
         for name, epoch_predictor in epoch_predictors.items():
             epoch_predictor.observe(epoch, rows)
             began = time.perf_counter()

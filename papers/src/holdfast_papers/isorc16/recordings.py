@@ -19,6 +19,10 @@ from holdfast_papers.isorc16.weather import ATTRIBUTES, generate_weather
 
 EPOCH = pd.Timedelta(seconds=5)  # of examples/datacenter_monitor.py
 SMOOTHED = 6  # readings that examples/datacenter_monitor.py smooths over
+MINUTE = 12  # outputs of a rack that its `rise` is relative to
+RACK_STATUS = ("cpu", "peak_cpu", "memory", "peak_memory", "network")
+RACK_SINK = ("load", "rise")
+"""The numbers of the operator rack_status, and those of the application's sink."""
 WEATHER = {
     "pressure": ("pressure", "PRES"),
     "rainfall": ("rainfall", "precip", "RAIN"),
@@ -71,13 +75,9 @@ def _racks(frame: Any, epochs: int) -> Recording:
         network=("network", "mean"),
     )
     racks["load"] = 0.7 * racks.cpu + 0.3 * racks.memory
-    return _recording(
-        "racks, generated",
-        racks,
-        "rack",
-        ("cpu", "peak_cpu", "memory", "peak_memory", "network", "load"),
-        epochs=epochs,
-    )
+    minute = racks.groupby("rack")["load"].rolling(MINUTE, min_periods=1).mean()
+    racks["rise"] = racks["load"] - minute.reset_index(level=0, drop=True).sort_index()
+    return _recording("racks, generated", racks, "rack", (*RACK_STATUS, *RACK_SINK), epochs=epochs)
 
 
 def read_weather(path: Path, *, epochs: int) -> Recording:

@@ -26,6 +26,11 @@ class PredictorHung(PredictorError):
     """A predictor has not returned, and may never return."""
 
 
+def is_ours(predictor: Predictor) -> bool:
+    """Whether a predictor is one of holdfast, and not of another package."""
+    return type(predictor).__module__.partition(".")[0] == "holdfast"
+
+
 class GuardedPredictor:
     """Calls one predictor. Raises PredictorError, and PredictorHung if that of another package has not returned after `limit_s`.
 
@@ -35,7 +40,7 @@ class GuardedPredictor:
 
     def __init__(self, predictor: Predictor, *, limit_s: float = math.inf) -> None:
         self._predictor, self._limit_s = predictor, limit_s
-        self._ours = type(predictor).__module__.partition(".")[0] == "holdfast"
+        self._ours = is_ours(predictor)
         self.took_s = 0.0
 
     def train(self, history: Floats) -> Floats:

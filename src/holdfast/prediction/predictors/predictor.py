@@ -1,6 +1,6 @@
 """The interface of all predictors: from the last values of many series to their next values."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,17 @@ class Predictor(Protocol):
 
         `model` is the result of `train` for these series, perhaps from some values ago.
         """
+
+
+@runtime_checkable
+class SelectivePredictor(Predictor, Protocol):
+    """A predictor of holdfast that predicts only some of the series with `least` values.
+
+    Predictors of other packages cannot be selective: `predictable` is called without a guard against errors.
+    """
+
+    def predictable(self, history: Floats) -> Bools:
+        """Return which series it predicts now; of these, each one with a model must get a forecast."""
 
 
 def count_values(history: Floats) -> Ints:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from holdfast.prediction.predictors import guarded_calls
-from holdfast.prediction.predictors.predictor import Bools, Floats, Ints, Predictor
+from holdfast.prediction.predictors.predictor import Bools, Floats, Ints, Predictor, SelectivePredictor
 from holdfast.prediction.predictors.value_range import ValueRange, plausible_range
 from holdfast.prediction.ranking.hot_swap import Cost
 
@@ -42,15 +42,17 @@ class PredictorState:
     def name(self) -> str:
         return self.predictor.name
 
-    def ready(self, counts: Ints) -> Bools:
-        """Return which series it can predict."""
+    def ready(self, counts: Ints, history: Floats) -> Bools:
+        """Return which series it can predict. `counts` states how many values each has."""
         if self.model is None:
             return np.zeros(len(counts), dtype=np.bool_)
-        if self.model.shape[1] == 0:
-            return np.asarray(counts >= self.predictor.least)
-        known = np.zeros(len(counts), dtype=np.bool_)
-        known[: len(self.model)] = ~np.isnan(self.model[:, 0])
-        return np.asarray(known & (counts >= self.predictor.least))
+        ready = counts >= self.predictor.least
+        if isinstance(self.predictor, SelectivePredictor) and guarded_calls.is_ours(self.predictor):
+            ready &= self.predictor.predictable(history)
+        if self.model.shape[1]:
+            ready[len(self.model) :] = False
+            ready[: len(self.model)] &= ~np.isnan(self.model[:, 0])
+        return ready
 
     def model_for(self, series: int) -> Floats:
         """Return the model with rows of NaN for series that were added after the training."""
@@ -168,7 +170,7 @@ class TrainingRound:
         self, state: PredictorState, guarded: guarded_calls.GuardedPredictor, steps: int, before: Cost | None
     ) -> tuple[Floats, Cost]:
         """Return the paths of all series, and their cost."""
-        model, ready = state.model_for(len(self.history)), state.ready(self.counts)
+        model, ready = state.model_for(len(self.history)), state.ready(self.counts, self.history)
         began = self.clock()
         guarded.forecast(self.history[:1], model[:1], steps=steps, ready=ready[:1])
         called = self.clock()

@@ -5,6 +5,8 @@ import pytest
 
 from holdfast.prediction import make_predictor
 
+NAN = float("nan")
+
 
 def next_values(name, series, *, steps=1, **parameters):
     predictor = make_predictor(name, **parameters)
@@ -12,10 +14,25 @@ def next_values(name, series, *, steps=1, **parameters):
     return predictor.forecast(history, predictor.train(history), steps=steps)[0].tolist()
 
 
-def test_stride_follows_last_change_and_long_stride_the_mean():
-    series = [1, 2, 3, 4, 5, 5, 9]
-    assert next_values("stride", series, steps=2) == [13, 17]
-    assert next_values("long-stride", series, steps=2) == [10.5, 12]
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        ([1, 5, 9], [13, 17]),
+        ([0.1, 0.2, 0.3], [pytest.approx(0.4), pytest.approx(0.5)]),  # the two strides differ in their last digit
+        ([7, 7, 7], [7, 7]),
+        ([5, 9], [NAN, NAN]),  # one stride only
+        ([1, 5, 10], [NAN, NAN]),
+        ([1, 5, 9, 9], [NAN, NAN]),  # steady until the last value
+        ([1e9, 1e9 + 1, 1e9 + 3], [NAN, NAN]),
+    ],
+)
+def test_stride_predicts_only_after_the_same_stride_occurred_twice(series, expected):
+    assert next_values("stride", series, steps=2) == pytest.approx(expected, nan_ok=True)
+
+
+def test_long_stride_continues_the_mean_change_over_four_values():
+    assert next_values("long-stride", [1, 3, 4, 7, 9, 11], steps=2) == [13, 15]  # 9 - 1 = 11 - 3 = 4 times 2
+    assert next_values("long-stride", [1, 3, 4, 7, 9, 12]) == pytest.approx([NAN], nan_ok=True)
 
 
 def test_markov_predicts_the_most_frequent_successor():
