@@ -141,7 +141,7 @@ class WatchedStream:
         """Give the input of an epoch to the predictor, if it can use it."""
         assert self.predictor is not None
         echo = self.predictor.input_predictor.echo
-        if echo.unusable or not self._contract.predicting.from_input:
+        if not echo.can_use(epoch) or not self._contract.predicting.from_input:
             return
         began_s = self._timer()
         rows_and_exact = input_rows(self._inputs, epoch, final=final)

@@ -19,6 +19,8 @@ KEEP = 0.9  # weight of the evidence of earlier epochs
 LEAST = 3.0  # weighted epochs of evidence before a relation is used
 DIGITS = 9  # digits in which losses are compared; rounding errors of sums move the later ones
 MOST_KEYS = 5_000
+LONGEST_PAUSE = 64
+"""The most epochs whose input is not read after epochs with too many keys."""
 
 
 class Echo:
@@ -26,7 +28,8 @@ class Echo:
 
     Each number of the output is compared with each number of the inputs: its mean, greatest, least or sum over the key's rows,
     averaged over the last 1 to WINDOW epochs. The relation with the least recent error, over all keys, predicts the number. The
-    rank decides whether this is more accurate than predicting from history. Inputs with more than MOST_KEYS keys are not used.
+    rank decides whether this is more accurate than predicting from history. An epoch with more than MOST_KEYS keys is skipped; after
+    each of several in a row, twice as many epochs are skipped, because reading them costs time.
     """
 
     _names: tuple[str, ...] | None
@@ -39,12 +42,12 @@ class Echo:
 
     def __init__(self, columns: ColumnRoles, *, streams: Sequence[str] = ()) -> None:
         self._columns, self._streams = columns, tuple(streams)
+        self._pause = self._paused_until = 0
         self._start_over(None)
 
-    @property
-    def unusable(self) -> bool:
-        """Whether the inputs are known to lack the output's keys or to have too many."""
-        return self._names == ()
+    def can_use(self, epoch: int) -> bool:
+        """Whether an epoch's input is worth reading: inputs have the output's keys, and recent ones did not have too many."""
+        return self._names != () and epoch >= self._paused_until
 
     @property
     def relations(self) -> dict[str, str]:
@@ -64,7 +67,7 @@ class Echo:
 
     def add_input(self, epoch: int, inputs: Sequence[pa.Table], *, exact: bool = True) -> None:
         """Take the rows of all inputs of an epoch, in the order of the streams. They replace rows added before for the epoch."""
-        if self.unusable:
+        if not self.can_use(epoch):
             return
         names = self._streams or tuple(f"input {number + 1}" for number in range(len(inputs)))
         aggregates = join_aggregates(
@@ -73,8 +76,10 @@ class Echo:
         if aggregates.names != self._names:
             self._start_over(aggregates.names)
         if len(aggregates.keys) > MOST_KEYS:
-            self._start_over(())
+            self._pause = min(2 * self._pause or 1, LONGEST_PAUSE)
+            self._paused_until = epoch + self._pause
             return
+        self._pause = 0
         if len(self._slots) > MOST_KEYS:  # most of them have ended
             self._slots, self._inputs, self._inexact = {}, {}, set()
         slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in aggregates.keys), dtype=np.int64)

@@ -18,7 +18,7 @@ def readings(epoch, *, rng, per_rack=4):
 def racks(epoch, cpu, **more):
     size = len(cpu)
     return pa.table(
-        {"seq": np.arange(size) + 100 * epoch, "epoch": [epoch] * size, "rack": ["a", "b", "c"][:size], "cpu": cpu, **more}
+        {"seq": np.arange(size) + 100 * epoch, "epoch": [epoch] * size, "rack": list("abcdef")[:size], "cpu": cpu, **more}
     )
 
 
@@ -162,20 +162,41 @@ def test_stream_without_key_follows_one_of_several_inputs():
     assert (row["total"], row["rows"]) == (pytest.approx(total), right.num_rows)
 
 
-def test_input_without_keys_or_with_too_many_is_unusable(monkeypatch):
+def test_input_without_keys_is_never_used():
     columns = classify_columns(racks(0, [1.0]).schema, ["rack"])
     inputs_echo = echo.Echo(columns)
     inputs_echo.add_input(0, [pa.table({"seq": [1], "cpu": [2.0]})])
-    assert inputs_echo.unusable and not inputs_echo.has_input(1)
+    assert not inputs_echo.can_use(1) and not inputs_echo.has_input(1)
     inputs_echo = echo.Echo(columns)
     inputs_echo.add_input(0, [pa.table({"seq": [1], "rack": [["a", "b"]], "cpu": [2.0]})])  # a list of racks is not a key
-    assert inputs_echo.unusable
+    assert not inputs_echo.can_use(1)
+
+
+def test_one_very_large_epoch_does_not_end_the_use_of_inputs(monkeypatch):
+    monkeypatch.setattr(echo, "MOST_KEYS", 5)
+    rng = np.random.default_rng(1)
+    predictor = new_predictor()
+    observe(predictor, range(20), mean_over(1), rng=rng)
+    predictor.input_predictor.echo.add_input(20, [racks(20, [1.0] * 6)])
+    predictor.observe(20, racks(20, [1.0] * 3))
+    assert not predictor.input_predictor.echo.has_input(20)
+    inputs = observe(predictor, [21], mean_over(1), rng=rng)
+    inputs.append(readings(22, rng=rng))
+    prediction = predict(predictor, 22, inputs[-1])
+    assert prediction.used == {"echo": 3}
+    assert prediction.rows["cpu"].to_pylist() == pytest.approx(mean_over(1)(inputs))
+
+
+def test_inputs_with_too_many_keys_are_tried_more_and_more_rarely(monkeypatch):
     monkeypatch.setattr(echo, "MOST_KEYS", 2)
-    inputs_echo = echo.Echo(columns)
-    inputs_echo.add_input(0, [racks(0, [1.0, 2.0])])
-    assert not inputs_echo.unusable
-    inputs_echo.add_input(1, [racks(1, [1.0, 2.0, 3.0])])
-    assert inputs_echo.unusable and not inputs_echo.has_input(1)
+    inputs_echo, tried = echo.Echo(classify_columns(racks(0, [1.0]).schema, ["rack"])), []
+    for epoch in range(200):
+        if inputs_echo.can_use(epoch):
+            tried.append(epoch)
+        inputs_echo.add_input(epoch, [racks(epoch, [1.0, 2.0, 3.0])])
+    assert tried == [0, 1, 3, 7, 15, 31, 63, 127, 191]
+    inputs_echo.add_input(255, [racks(255, [1.0, 2.0])])
+    assert inputs_echo.has_input(255) and inputs_echo.can_use(256)
 
 
 def test_changed_input_columns_restart_learning():
