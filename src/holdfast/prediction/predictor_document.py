@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
 from holdfast.prediction.epoch_predictor import EpochPredictor
-from holdfast.prediction.ranking.algorithm_rank import Accuracy, AlgorithmRank
+from holdfast.prediction.ranking.algorithm_rank import Accuracy
 from holdfast.prediction.ranking.model_builder import PredictorState
 
+Document = dict[str, Any]
 
-def predictor_document(predictor: EpochPredictor) -> dict[str, Any]:
-    """Return the predictor as a JSON document. The cost grows with the keys, not with the observed epochs."""
-    next_rank, later_rank = predictor.ranks
-    return {
+
+def predictor_view(predictor: EpochPredictor) -> Callable[[], Document]:
+    """Return a function that builds the predictor's JSON document, whose cost grows with the keys.
+
+    This call must not run beside another one of the predictor. The returned function may, in any thread: it reads nothing that is
+    replaced meanwhile, and outcomes that are added meanwhile may count.
+    """
+    observed, states, numbers = predictor.epochs_observed, predictor.states, predictor.columns.numbers
+    ranks = [copy(rank) for rank in (*predictor.ranks, predictor.input_predictor.rank)]
+    relations = predictor.input_predictor.echo.relations
+    summary = {
         "epoch": predictor.epoch,
-        "epochs_observed": predictor.epochs_observed,
+        "epochs_observed": observed,
         "keys": predictor.keys,
-        "numbers": list(predictor.columns.numbers),
+        "numbers": list(numbers),
         "predictions": predictor.predictions,
         "last_used": dict(sorted(predictor.last_used.items())),
         "learn_s": predictor.train_s,
         "measure": predictor.settings.measure,
-        "from_input": _from_input(predictor),
-        "algorithms": [
-            _algorithm(predictor, state, next_rank, later_rank, number=number) for number, state in enumerate(predictor.states)
-        ],
     }
 
+    def build() -> Document:
+        next_accuracy, later_accuracy, input_accuracy = (rank.by_column() for rank in ranks)
+        from_input = {
+            name: {"is": relations[name], "accuracy": _document(accuracies[0])}
+            for name, accuracies in zip(numbers, input_accuracy, strict=True)
+            if name in relations
+        }
+        algorithms = [
+            {
+                **_algorithm(state, observed),
+                "next": _by_name(numbers, [accuracies[number] for accuracies in next_accuracy]),
+                "later": _by_name(numbers, [accuracies[number] for accuracies in later_accuracy]),
+            }
+            for number, state in enumerate(states)
+        ]
+        return {**summary, "from_input": from_input, "algorithms": algorithms}
 
-def _algorithm(
-    predictor: EpochPredictor, state: PredictorState, next_rank: AlgorithmRank, later_rank: AlgorithmRank, *, number: int
-) -> dict[str, Any]:
-    epochs_out = max(0, state.excluded_until - predictor.epochs_observed)
-    numbers = predictor.columns.numbers
+    return build
+
+
+def _algorithm(state: PredictorState, observed: int) -> Document:
+    epochs_out = max(0, state.excluded_until - observed)
     return {
         "name": state.name,
         "least": state.predictor.least,
@@ -43,19 +65,12 @@ def _algorithm(
         "reason": state.reason,
         "train_s_per_series": state.train_s,
         "execute_s_per_series": None if state.next_cost is None else state.next_cost.series_s,
-        "next": {name: _accuracy(next_rank.of_column(column, number)) for column, name in enumerate(numbers)},
-        "later": {name: _accuracy(later_rank.of_column(column, number)) for column, name in enumerate(numbers)},
     }
 
 
-def _from_input(predictor: EpochPredictor) -> dict[str, Any]:
-    """Return which function of the input each number is thought to be, and how accurate that is."""
-    from_input, numbers = predictor.input_predictor, predictor.columns.numbers
-    return {
-        name: {"is": relation, "accuracy": _accuracy(from_input.rank.of_column(numbers.index(name), 0))}
-        for name, relation in from_input.echo.relations.items()
-    }
+def _by_name(numbers: Sequence[str], accuracies: Sequence[Accuracy | None]) -> dict[str, Document | None]:
+    return dict(zip(numbers, map(_document, accuracies), strict=True))
 
 
-def _accuracy(accuracy: Accuracy | None) -> dict[str, float] | None:
+def _document(accuracy: Accuracy | None) -> Document | None:
     return None if accuracy is None else {**asdict(accuracy), "rmse": accuracy.rmse}

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.prediction import EpochPredictor, PredictorSettings, classify_columns, make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
 from .rack_stream import AMPLE_S, SCHEMA, Broken, new_predictor, observe, rows
@@ -110,16 +110,16 @@ def test_epochs_that_do_not_ascend_are_refused():
 
 def test_missing_epochs_judge_no_predictor():
     predictor = observe(new_predictor([LastOutcome()]), range(10))
-    before = predictor_document(predictor)["algorithms"][0]["next"]["cpu"]["outcomes"]
+    before = predictor_view(predictor)()["algorithms"][0]["next"]["cpu"]["outcomes"]
     observe(predictor, [15])
-    assert predictor_document(predictor)["algorithms"][0]["next"]["cpu"]["outcomes"] == before
+    assert predictor_view(predictor)()["algorithms"][0]["next"]["cpu"]["outcomes"] == before
     assert predictor.predict(16, AMPLE_S).rows.num_rows == 2
 
 
 def test_predictors_that_stay_keep_their_accuracy():
     predictor = observe(new_predictor([make_predictor("last-outcome"), make_predictor("stride")]), range(20))
     predictor.use_predictors([make_predictor("autoregressive"), make_predictor("stride")])
-    document = {a["name"]: a for a in predictor_document(predictor)["algorithms"]}
+    document = {a["name"]: a for a in predictor_view(predictor)()["algorithms"]}
     assert document["autoregressive"]["next"]["cpu"] is None
     assert document["stride"]["next"]["cpu"]["outcomes"] > 10
     observe(predictor, range(20, 40))

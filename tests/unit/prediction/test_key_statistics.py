@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.prediction import make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 
 from .rack_stream import AMPLE_S, SCHEMA, new_predictor, observe, rows
 
@@ -72,7 +72,7 @@ def test_forgetting_a_key_keeps_the_statistics_of_the_others():
     prediction = predictor.predict(37, AMPLE_S)
     assert prediction.rows["rack"].to_pylist() == ["b"]
     assert prediction.rows["cpu"].to_pylist() == pytest.approx([4.0], rel=0.05)
-    assert predictor_document(predictor)["algorithms"][0]["next"]["cpu"]["outcomes"] > 20
+    assert predictor_view(predictor)()["algorithms"][0]["next"]["cpu"]["outcomes"] > 20
 
 
 @settings(max_examples=15)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.prediction import EpochPredictor, classify_columns, make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 
 from .rack_stream import AMPLE_S, new_predictor, observe
 
@@ -47,7 +47,7 @@ def test_too_large_series_gets_its_last_outcome_and_harms_no_other():
         observe(predictor, [epoch], cpu=[float(epoch), -1.7e308 if epoch == 40 else 2.0])
     assert not [state.reason for state in predictor.states if state.reason]
     assert predictor.predict(90, AMPLE_S).rows["cpu"].to_pylist() == pytest.approx([90.0, 2.0], rel=0.05)
-    json.dumps(predictor_document(predictor), allow_nan=False)
+    json.dumps(predictor_view(predictor)(), allow_nan=False)
 
 
 def test_whole_numbers_stay_whole_and_in_range():

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.documents.job import Contract, Task
 from holdfast.errors import CompoundError
-from holdfast.log import EpochLog, Quality, Store
+from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.timeline import Timeline, by_own_clock
 from holdfast.prediction.agent.task_inputs import TaskInput
 from holdfast.prediction.agent.watched_stream import WatchedStream
@@ -34,6 +34,7 @@ class PredictionAgent:
 
     `given` is the contract that the agent started with, `contract` the one after changes. `step` does all that can be done now.
     Errors of an algorithm are handled. If a stream cannot be predicted at all, `error` says why, and the task runs unprotected.
+    Deadlines count by `clock`, which never jumps. The commit times of records are converted to it when they are read.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class PredictionAgent:
         outbox: OutputWriter,
         stores: Sequence[Store],
         trainer: Executor,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.task, self.job_contract, self.contract = task, contract, contract
-        self._outbox, self._clock = outbox, clock
+        self._outbox, self._clock, self._wall_clock = outbox, clock, wall_clock
         self.timeline: Timeline = outbox.timeline
         self._log = outbox.log
         self._inputs = [TaskInput(r, s, number) for r, s in zip(task.reads, stores, strict=True) for number in r.tasks]
@@ -110,10 +112,10 @@ class PredictionAgent:
         for stream in self.streams:
             stream.change(contract)
 
-    def document(self) -> dict[str, Any]:
-        """Return the agent as the agent manager shows it."""
-        monitor = self.monitor
-        return {
+    def view(self) -> Callable[[], dict[str, Any]]:
+        """Return a function that describes the agent to the agent manager. Call it in any thread: it does not delay the steps."""
+        monitor, streams = self.monitor, {stream.name: stream.view() for stream in self.streams}
+        summary = {
             "task": self.task.name,
             "state": self.state,
             "error": self.error,
@@ -128,8 +130,8 @@ class PredictionAgent:
             "predicted_in_a_row": monitor.predicted_in_a_row,
             "corrected": self.corrected,
             "abstained": self.abstained,
-            "streams": {stream.name: stream.document() for stream in self.streams},
         }
+        return lambda: {**summary, "streams": {name: build() for name, build in streams.items()}}
 
     def _pause_s(self) -> float:
         """Return the time until the next step. An epoch that is still overdue now could not be predicted."""
@@ -184,7 +186,7 @@ class PredictionAgent:
     def _read_inputs(self) -> None:
         for task_input in self._inputs:
             while (record := task_input.next_record(self._clock())) is not None:
-                at_s = by_own_clock(record.committed_s, missing_s=task_input.missing_s, now_s=self._clock())
+                at_s = self._committed_s(record, missing_s=task_input.missing_s)
                 self.monitor.input_committed(task_input.label, record.epoch, at_s=at_s)
                 if record.first_seq is not None and record.last_seq is not None:
                     after, last = self._seqs.get(record.epoch, (record.first_seq - 1, record.last_seq))
@@ -202,8 +204,7 @@ class PredictionAgent:
                 self._missing_s = now_s
                 break
             own = all(record.quality in OWN for record in records)
-            committed_s = max(record.committed_s for record in records)
-            at_s = by_own_clock(committed_s, missing_s=self._missing_s, now_s=self._clock())
+            at_s = max(self._committed_s(record, missing_s=self._missing_s) for record in records)
             self.monitor.output_committed(self._next, at_s=at_s, predicted=not own)
             if all(record.quality is Quality.EXACT for record in records):
                 self._newest_exact = self._next
@@ -213,6 +214,11 @@ class PredictionAgent:
             self._advance()
         for task_input in self._inputs:
             task_input.skip_to(self._next)  # earlier inputs are not needed any more, and may have been trimmed
+
+    def _committed_s(self, record: Record, *, missing_s: float | None = None) -> float:
+        """Return when a record was committed, by `clock`."""
+        now_s = self._clock()
+        return by_own_clock(now_s - (self._wall_clock() - record.committed_s), missing_s=missing_s, now_s=now_s)
 
     def _skip_trimmed(self, missing: Sequence[WatchedStream]) -> bool:
         """Skip the next epoch, and return True, if its missing records were committed and trimmed since the last step.
@@ -242,7 +248,7 @@ class PredictionAgent:
             self._uncorrected.add(epoch)
             return
         self.corrected += self.contract.correction
-        self.monitor.output_committed(epoch, at_s=max(record.committed_s for record in records))
+        self.monitor.output_committed(epoch, at_s=max(map(self._committed_s, records)))
 
     def _learn(self) -> None:
         for stream in self.streams:
@@ -250,7 +256,7 @@ class PredictionAgent:
                 if record.epoch in self._uncorrected:
                     self._uncorrected.discard(record.epoch)
                     self.corrected += self.contract.correction  # without correction, consumers drop late output
-                    self.monitor.output_committed(record.epoch, at_s=record.committed_s)  # late, but the task is back
+                    self.monitor.output_committed(record.epoch, at_s=self._committed_s(record))  # late, but the task is back
         if len(self._uncorrected) > 10_000:
             self._uncorrected = set(sorted(self._uncorrected)[-1_000:])  # the others will never be corrected
 

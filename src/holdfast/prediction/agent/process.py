@@ -146,7 +146,8 @@ class AgentProcess:
 
     def _status(self) -> HostStatus:
         with self._lock:
-            about = self._agent.document() if self._agent is not None else self._document_without_agent()
+            build = self._agent.view() if self._agent is not None else self._document_without_agent
+        about = build()  # without the lock, because a step may be due
         with self._process.oneshot():
             cpu, memory = self._process.cpu_times(), self._process.memory_info()
             return HostStatus(

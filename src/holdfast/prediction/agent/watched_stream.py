@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -22,7 +22,7 @@ from holdfast.prediction.contract_terms import contract_predictors, predictor_se
 from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.from_input.echo import WINDOW
 from holdfast.prediction.prediction import Prediction
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.ranking.model_builder import Clock, TrainingResult
 
 RANKING_S = 0.5
@@ -112,12 +112,13 @@ class WatchedStream:
             self.predictor.use_predictors(contract_predictors(contract))
             self._training_due = True  # train new algorithms now: the next epoch of a failed PE may be long in coming
 
-    def document(self) -> dict[str, Any]:
-        """Return the stream as the agent manager shows it."""
+    def view(self) -> Callable[[], dict[str, Any]]:
+        """Return a function that describes the stream to the agent manager, in any thread."""
         if self.predictor is None or self.scores is None:
-            return {"epochs_observed": 0, "algorithms": [], "accuracy": None, "by_column": {}, "scored_epochs": 0}
+            return lambda: {"epochs_observed": 0, "algorithms": [], "accuracy": None, "by_column": {}, "scored_epochs": 0}
         scores = {"accuracy": self.scores.accuracy, "by_column": self.scores.by_column, "scored_epochs": self.scores.epochs}
-        return {**predictor_document(self.predictor), **scores}
+        build = predictor_view(self.predictor)
+        return lambda: {**build(), **scores}
 
     def _observe(self, record: Record) -> None:
         rows = self._rows(record)

@@ -28,8 +28,8 @@ class Echo:
 
     Each number of the output is compared with each number of the inputs: its mean, greatest, least or sum over the key's rows,
     averaged over the last 1 to WINDOW epochs. The relation with the least recent error, over all keys, predicts the number. The
-    rank decides whether this is more accurate than predicting from history. An epoch with more than MOST_KEYS keys is skipped; after
-    each of several in a row, twice as many epochs are skipped, because reading them costs time.
+    rank decides whether this is more accurate than predicting from history. An epoch with more than MOST_KEYS keys is skipped.
+    After each of several in a row twice as many epochs are skipped, because reading them costs time.
     """
 
     _names: tuple[str, ...] | None

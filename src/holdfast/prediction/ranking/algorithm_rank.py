@@ -101,12 +101,13 @@ class AlgorithmRank:
         mean = own.sum(axis=0) / np.maximum(known, 1)
         return np.asarray(np.maximum(own, np.where(known, np.maximum(SMALLEST * mean, 1 / MOST), 1.0)))
 
-    def of_column(self, number: int, algorithm: int) -> Accuracy | None:
-        """Return the accuracy of an algorithm on a column, over all keys; None without an outcome."""
-        outcomes, within, absolute, squared = self._sums[: self.keys, number, algorithm].sum(axis=0)
-        if not outcomes:
-            return None
-        return Accuracy(float(outcomes), float(within / outcomes), float(absolute / outcomes), float(squared / outcomes))
+    def by_column(self) -> list[list[Accuracy | None]]:
+        """Return the accuracy of each algorithm on each column, over all keys; None without an outcome."""
+        return [[_accuracy(*sums) for sums in algorithms] for algorithms in self._sums[: self.keys].sum(axis=0).tolist()]
+
+
+def _accuracy(outcomes: float, within: float, absolute: float, squared: float) -> Accuracy | None:
+    return Accuracy(outcomes, within / outcomes, absolute / outcomes, squared / outcomes) if outcomes else None
 
 
 @compiled

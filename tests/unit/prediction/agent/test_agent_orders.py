@@ -17,7 +17,7 @@ def test_orders_replace_the_algorithms():
     task.run(range(1, 13))
     change = check_orders({"algorithms": {"stride": {}}, "deadline_s": 2.0}, task.contract, epoch_s=1.0)
     task.agent.change(change.applied_to(task.contract))
-    view = task.agent.document()
+    view = task.agent.view()()
     assert [each["name"] for each in view["streams"]["racks"]["algorithms"]] == ["stride"]
     assert view["deadline_s"] == 2.0
     with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed; installed are: last-outcome"):
@@ -48,7 +48,7 @@ def test_withdrawn_orders_restore_the_contract(tmp_path):
     task, process = WatchedTask(), AgentProcess(tmp_path, "n2")
     for revision, orders, deadline_s in ((1, {"deadline_s": 2.0}, 2.0), (2, {"lead_s": 0.1}, 1.0), (3, {"deadline_s": 0.1}, 1.0)):
         process._apply_orders(task.agent, AssignedAgent(job=1, task="racks/0", revision=revision, orders=orders))
-        assert task.agent.document()["deadline_s"] == deadline_s
+        assert task.agent.view()()["deadline_s"] == deadline_s
     assert "the deadline of 0.1 s is below the epoch length of 1 s" in process._refused
     process._history.close()
 
@@ -60,6 +60,6 @@ def test_orders_change_the_measure():
     assert {rank.measure for rank in predictor.ranks} == {"mae"}
     task.agent.change(check_orders({"measure": "rmse"}, task.contract, epoch_s=1.0).applied_to(task.contract))
     assert {rank.measure for rank in predictor.ranks} == {"rmse"}
-    assert task.agent.document()["streams"]["racks"]["measure"] == "rmse"
+    assert task.agent.view()()["streams"]["racks"]["measure"] == "rmse"
     with pytest.raises(HoldfastError, match="measure must be one of within, mae, rmse, mse, got 'luck'"):
         check_orders({"measure": "luck"}, task.contract, epoch_s=1.0)

@@ -56,3 +56,17 @@ def test_wrong_clock_of_a_node_does_not_make_it_late(clock_error_s):
     task.commit_input(31)
     step_until(task, fed_s + 2.0)
     assert fed_s + 0.5 <= task.log.first("racks", 0, epoch=31).committed_s <= fed_s + 1.0
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, -0.5, 0.5, 3600.0])
+def test_deadline_does_not_move_when_the_agents_clock_is_set(jump_s):
+    task = WatchedTask()
+    task.run(range(1, 13))
+    step_until(task, TIMELINE.closes_s(13))
+    fed_s = task.now_s
+    task.commit_input(13)
+    step_until(task, fed_s + 0.3)
+    task.agent_clock_error_s = jump_s
+    step_until(task, fed_s + 2.0)
+    assert fed_s + 0.6 <= task.log.first("racks", 0, epoch=13).committed_s <= fed_s + 0.81
+    assert 0.05 <= task.agent.monitor.usual_s <= 0.6

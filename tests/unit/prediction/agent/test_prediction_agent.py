@@ -82,7 +82,7 @@ def test_late_output_is_learned_but_not_counted_if_dropped():
     for epoch in (13, 14):
         task.commit_output(epoch)
     task.agent.step()
-    document = task.agent.document()
+    document = task.agent.view()()
     assert (document["predicted"], document["corrected"], document["state"]) == (2, 0, "watching")
     assert document["streams"]["racks"]["scored_epochs"] == 2
     assert task.first_quality(13) == "predicted"
@@ -94,7 +94,7 @@ def test_committed_predictions_are_scored_on_the_exact_output():
     task.run([13], commits=False)
     task.commit_output(13)
     task.agent.step()
-    (stream,) = task.agent.document()["streams"].values()
+    (stream,) = task.agent.view()()["streams"].values()
     assert (stream["accuracy"], stream["scored_epochs"]) == (1.0, 1)
 
 
@@ -167,7 +167,7 @@ def test_prediction_that_lost_to_the_task_is_not_scored():
     task.agent.step()
     task.agent.step()
     assert (task.first_quality(13), task.agent.streams[0].newest_learned) == ("exact", 13)
-    assert (task.agent.predicted, task.agent.streams[0].document()["scored_epochs"]) == (0, 0)
+    assert (task.agent.predicted, task.agent.streams[0].view()()["scored_epochs"]) == (0, 0)
 
 
 def test_tentative_output_is_no_miss_and_is_not_learned():

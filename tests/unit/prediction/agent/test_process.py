@@ -1,6 +1,7 @@
 """The process of an agent, run in this one: its status, and that no error ends it."""
 
 import time
+from types import SimpleNamespace
 
 from holdfast.documents.job import Contract, Job, Reading, Task
 from holdfast.log import Store
@@ -59,6 +60,14 @@ def test_unwritable_status_is_written_at_the_next_beat(tmp_path, monkeypatch, ca
     process._history.close()
     assert len(statuses) == 2
     assert "the agent's status cannot be written: [Errno 28] No space left on device" in capsys.readouterr().err
+
+
+def test_status_is_built_without_keeping_the_agent_from_its_steps(tmp_path):
+    process = AgentProcess(tmp_path, "n1")
+    process._agent = SimpleNamespace(view=lambda: lambda: {"state": "watching", "step_waits": process._lock.locked()})
+    about = process._status().about
+    process._history.close()
+    assert (about["state"], about["step_waits"]) == ("watching", False)
 
 
 TIMELINE = Timeline(first=7, last=None, epoch_s=5.0, opened_s=0.0, speed=5.0)

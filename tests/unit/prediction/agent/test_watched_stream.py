@@ -16,10 +16,10 @@ def test_late_epoch_is_predicted_from_its_input():
     task.run(range(16, 19), commits=False)
     for epoch in (16, 17, 18):
         assert task.predicted(epoch) == pytest.approx(task.rows(epoch)["cpu"].to_pylist())
-    document = task.agent.document()["streams"]["racks"]
+    document = task.agent.view()()["streams"]["racks"]
     assert document["last_used"] == {"echo": 3}
     assert document["from_input"]["cpu"]["is"] == "mean of src.cpu"
-    assert task.agent.document() == json.loads(json.dumps(task.agent.document()))
+    assert task.agent.view()() == json.loads(json.dumps(task.agent.view()()))
 
 
 @pytest.mark.parametrize(("slow", "looks"), [([15], True), ([11, 12, 13, 14, 15], False)])
@@ -71,4 +71,4 @@ def test_history_is_used_if_the_input_cannot_be_read(reason, monkeypatch):
     task.now_s += 0.95
     task.agent.step()
     task.predicted(16)
-    assert "echo" not in task.agent.document()["streams"]["racks"]["last_used"]
+    assert "echo" not in task.agent.view()()["streams"]["racks"]["last_used"]

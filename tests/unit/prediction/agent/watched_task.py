@@ -38,7 +38,7 @@ class WatchedTask:
         self.store, self.now_s, self.events = Store(MemoryStore()), 0.0, []
         self.log = EpochLog(self.store)
         self.contract = Contract(protection="prediction", deadline_s=1.0, predicting=Predicting(**terms))
-        self.keys, self.clock_error_s = keys, 0.0
+        self.keys, self.clock_error_s, self.agent_clock_error_s = keys, 0.0, 0.0
         self.agent = self.new_agent()
 
     def new_agent(self):
@@ -52,6 +52,7 @@ class WatchedTask:
             stores=[self.store],
             trainer=SameThread(),
             clock=lambda: self.now_s,
+            wall_clock=lambda: self.now_s + self.agent_clock_error_s,
             timer=lambda: self.now_s,  # no time passes, however busy the machine is
         )
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.prediction import EpochPredictor, PredictorSettings, classify_columns
 from holdfast.prediction.from_input import echo
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 
 
 def readings(epoch, *, rng, per_rack=4):
@@ -72,7 +72,7 @@ def test_aggregate_of_the_input_is_predicted_from_the_late_input(compute, relati
     prediction = predict(predictor, 20, inputs[-1])
     assert prediction.rows["cpu"].to_pylist() == pytest.approx(compute(inputs))
     assert prediction.used == {"echo": 3}
-    assert predictor_document(predictor)["from_input"]["cpu"]["is"] == relation
+    assert predictor_view(predictor)()["from_input"]["cpu"]["is"] == relation
 
 
 def test_history_is_used_without_input_or_on_request():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from holdfast.prediction import EpochPredictor, PredictorSettings, classify_columns, make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.predictors import guarded_calls
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
@@ -39,7 +39,7 @@ def test_misbehaving_predictor_is_excluded(how, reason):
     predictor = observe(new_predictor([broken, LastOutcome()], penalty=5), range(20))
     prediction = predictor.predict(20, AMPLE_S)
     assert prediction.used == {"last-outcome": 4}
-    document = next(a for a in predictor_document(predictor)["algorithms"] if a["name"] == "broken")
+    document = next(a for a in predictor_view(predictor)()["algorithms"] if a["name"] == "broken")
     assert document["out"]
     assert document["next"]["cpu"] is None
     assert re.search(reason, document["reason"])
@@ -71,7 +71,7 @@ def test_predictor_that_hangs_in_training_is_never_called_again(hanging):
     predictor = new_predictor([Broken(hanging), LastOutcome()], slow_s=0.02, penalty=1)
     observe(predictor, range(20))
     assert predictor.states[0].predictor.calls == 1
-    document = predictor_document(predictor)["algorithms"][0]
+    document = predictor_view(predictor)()["algorithms"][0]
     assert (document["out"], document["epochs_out"], document["reason"]) == (True, None, "forecast has not returned after 0.2 s")
     assert predictor.predict(20, AMPLE_S).rows["cpu"].to_pylist() == [29.0, 39.0]
 
@@ -82,7 +82,7 @@ def test_predictor_that_exceeds_a_short_limit_is_tried_again(hanging):
         predictor.observe(epoch, rows(epoch, ["a", "b"]))
         predictor.train(limit_s=0.05)
     assert predictor.states[0].predictor.calls == 2
-    assert predictor_document(predictor)["algorithms"][0]["epochs_out"] == 3
+    assert predictor_view(predictor)()["algorithms"][0]["epochs_out"] == 3
 
 
 def test_hanging_predictor_is_waited_for_until_the_deadline(hanging):
@@ -123,7 +123,7 @@ class Scribbler(Broken):
 
 def test_predictor_cannot_change_the_arguments_of_others():
     predictor = observe(new_predictor([Scribbler(lambda answer: answer, name="scribbler"), make_predictor("stride")]), range(20))
-    assert predictor_document(predictor)["algorithms"][1]["next"]["cpu"]["within"] > 0.9
+    assert predictor_view(predictor)()["algorithms"][1]["next"]["cpu"]["within"] > 0.9
     assert predictor.predict(20, AMPLE_S).rows["cpu"].to_pylist() == pytest.approx([30.0, 40.0])
 
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from holdfast.prediction import EpochPredictor, classify_columns, make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
 from ..rack_stream import AMPLE_S, new_predictor, observe
@@ -38,7 +38,7 @@ def test_each_key_gets_its_own_best_predictor():
     rng = np.random.default_rng(1)
     for epoch in range(60):
         observe(predictor, [epoch], cpu=[10.0 * 1.2 ** (epoch % 20) if epoch % 20 else 10.0, 50 + rng.choice([-2.4, 2.4])])
-    within = {a["name"]: a["next"]["cpu"]["within"] for a in predictor_document(predictor)["algorithms"]}
+    within = {a["name"]: a["next"]["cpu"]["within"] for a in predictor_view(predictor)()["algorithms"]}
     used = predictor.predict(60, AMPLE_S).used
     assert set(used) == {"last-outcome", "stride"}
     assert 0 < within["last-outcome"] < 1
@@ -67,7 +67,7 @@ def test_rank_weighs_recent_errors_more():
     predictor = new_predictor([LastOutcome()], tolerance=0.5)
     for epoch, value in enumerate([10.0, 11.0, 22.0, 20.0]):
         observe(predictor, [epoch], racks="a", cpu=[value], requests=[1])
-    accuracy = predictor_document(predictor)["algorithms"][0]["next"]["cpu"]
+    accuracy = predictor_view(predictor)()["algorithms"][0]["next"]["cpu"]
     keep = 1 - 1 / 50
     weights = np.array([keep**2, keep, 1.0])
     errors = np.array([1.0, 11.0, 2.0])

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from holdfast.prediction import EpochPredictor, classify_columns, make_predictor
-from holdfast.prediction.predictor_document import predictor_document
+from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
 from ..rack_stream import AMPLE_S, SCHEMA, Broken, new_predictor, observe, raising, rows
@@ -47,7 +47,7 @@ def test_faults_are_forgotten_after_enough_rounds_without_fault():
     assert (predictor.states[0].faults, predictor.states[0].reason) == (0, "")
     broken.after = 0
     observe(predictor, range(40, 42))
-    assert (predictor.states[0].faults, predictor_document(predictor)["algorithms"][0]["epochs_out"]) == (1, 1)
+    assert (predictor.states[0].faults, predictor_view(predictor)()["algorithms"][0]["epochs_out"]) == (1, 1)
 
 
 def test_training_in_another_thread_gives_the_same_result():
@@ -74,11 +74,11 @@ def test_late_training_result_is_judged_on_later_epochs():
     predictor = observe(new_predictor([LastOutcome()]), range(10))
     training = predictor.training_round()
     predictor.observe(10, rows(10, ["a", "b"]))
-    later = predictor_document(predictor)["algorithms"][0]["later"]["cpu"]
+    later = predictor_view(predictor)()["algorithms"][0]["later"]["cpu"]
     predictor.accept(training.run())
-    outcomes = predictor_document(predictor)["algorithms"][0]["next"]["cpu"]["outcomes"]
+    outcomes = predictor_view(predictor)()["algorithms"][0]["next"]["cpu"]["outcomes"]
     predictor.observe(11, rows(11, ["a", "b"]))
-    document = predictor_document(predictor)["algorithms"][0]
+    document = predictor_view(predictor)()["algorithms"][0]
     assert document["next"]["cpu"]["outcomes"] == outcomes  # two epochs later, the result counts for later epochs
     assert document["later"]["cpu"]["mae"] > 1.0
     assert later is None or later["outcomes"] < document["later"]["cpu"]["outcomes"]
