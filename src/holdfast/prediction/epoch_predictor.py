@@ -83,6 +83,16 @@ class EpochPredictor:
         return self._input_predictor
 
     @property
+    def statistics(self) -> KeyStatistics:
+        """The keys, and which rows to expect of them."""
+        return self._keys
+
+    @property
+    def cache(self) -> ValueCache:
+        """The data cache."""
+        return self._cache
+
+    @property
     def keys(self) -> int:
         """How many keys are remembered."""
         return len(self._keys)

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 from holdfast.prediction.column_roles import ColumnRoles
 from holdfast.prediction.predictors.predictor import Bools, Floats, Ints
+from holdfast.prediction.saved_arrays import Arrays, SavedArrays
+from holdfast.prediction.series_rows import row_keys
 from holdfast.prediction.value_cache import grow
 
 WINDOW = 16  # epochs over which the rows of a key are counted
@@ -29,12 +31,15 @@ class ExpectedRows:
     share: Floats
 
 
-class KeyStatistics:
+class KeyStatistics(SavedArrays):
     """Counts the rows of each key. A key's slot is its row in all arrays.
 
     Memory is bounded: a key without rows for `forget_after` epochs is forgotten, and beyond `most_keys` keys, those without rows
     for longest are forgotten.
     """
+
+    PER_KEY = ("_window_counts", "_first_epoch", "_last_epoch", "_row_counts", "_usual_rate", "_position")
+    FIXED = ("_front", "_pace", "_epochs_with_value", "_epochs_since_value")
 
     def __init__(self, columns: ColumnRoles, *, most_keys: int, forget_after: int) -> None:
         self._columns, self._most_keys, self._forget_after = columns, most_keys, forget_after
@@ -112,6 +117,17 @@ class KeyStatistics:
     def last_rows(self, slots: Ints) -> pa.Table:
         """Return the key columns and carried columns of these keys' last rows."""
         return self._last_rows.take(pa.array(slots)) if self._last_rows.column_names else self._last_rows
+
+    def restore(self, arrays: Arrays, last_rows: pa.Table, *, keys: int, epochs_observed: int) -> None:
+        """Continue from saved arrays and the last row of each key. Raises ValueError if they do not fit."""
+        if last_rows.schema != self._last_rows.schema:
+            raise ValueError(f"rows with the columns {last_rows.schema.names} do not fit")
+        key_of_row = row_keys(self._columns.keys, last_rows) if self._columns.keys else [()] * keys
+        slots = {key: slot for slot, key in enumerate(key_of_row)}
+        if len(slots) != keys or (last_rows.column_names and last_rows.num_rows != keys):
+            raise ValueError(f"{keys} keys were expected, {len(slots)} found")
+        self.restore_arrays(arrays, keys)
+        self._slots, self._last_rows, self.epochs_observed = slots, last_rows, epochs_observed
 
     def slots_to_keep(self) -> Ints | None:
         """Return the slots of the keys to keep, ascending; None if no key is to be forgotten."""

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import LARGEST, Bools, Floats, Ints
+from holdfast.prediction.saved_arrays import SavedArrays
 
 A = TypeVar("A", bound=np.generic)
 NULL_MEMORY = 0.8  # weight of the earlier rows in a share of nulls
@@ -27,11 +28,14 @@ def grow(array: npt.NDArray[A], size: int, *, fill: float = 0) -> npt.NDArray[A]
     return larger
 
 
-class ValueCache:
+class ValueCache(SavedArrays):
     """The last `depth` finite values of each series, oldest first and right-aligned (ISORC'16, section IV-B).
 
     A series is one number of one key. A null, NaN or infinite value is not stored, but counts towards the share of nulls.
     """
+
+    PER_KEY = ("_values", "_nulls")
+    WITH_NAN = ("_values",)
 
     def __init__(self, numbers: int, *, depth: int) -> None:
         self.keys = 0

@@ -112,6 +112,11 @@ class PredictionAgent:
         for stream in self.streams:
             stream.change(contract)
 
+    def save(self) -> None:
+        """Save what was learned, for the next agent of this task."""
+        for stream in self.streams:
+            stream.save()
+
     def view(self) -> Callable[[], dict[str, Any]]:
         """Return a function that describes the agent to the agent manager. Call it in any thread: it does not delay the steps."""
         monitor, streams = self.monitor, {stream.name: stream.view() for stream in self.streams}
@@ -163,6 +168,9 @@ class PredictionAgent:
             head = self._log.last_epoch(stream.name, self.task.task, after=oldest[-1] - 1)
             own.append(self._last_own(stream.name, head))
             stream.skip_to(max(oldest[-1], own[-1] + 1 - self.contract.predicting.depth))
+            reason = stream.restore(last_own=own[-1])
+            if reason is not None:
+                self._outbox.emit("agent", {"task": self.task.name, "what": "continues", "stream": stream.name, "reason": reason})
         first = max(*oldest, min(own) + 1 - RECENT)
         for task_input in self._inputs:
             task_input.skip_to(max(first, self._oldest(task_input.log, task_input.stream, task_input.number)))

@@ -77,7 +77,9 @@ class AgentProcess:
                     logging.getLogger("holdfast").exception("a step of the agent failed")
                 self._error = text
             self.stopping.wait(pause_s)
-        trainer.shutdown(wait=False, cancel_futures=True)  # the last status does not wait for an algorithm
+        if self._agent is not None:
+            self._agent.save()
+        trainer.shutdown(wait=False)  # the last status does not wait for an algorithm
         self._write_status()
         self._history.close()
 

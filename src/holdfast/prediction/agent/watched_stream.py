@@ -8,11 +8,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from holdfast.documents.job import Contract
-from holdfast.errors import TrimmedError
+from holdfast.errors import HoldfastError, TrimmedError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.log.row_files import read_record_rows
 from holdfast.prediction.agent.prediction_scores import PredictionScores
@@ -21,6 +22,13 @@ from holdfast.prediction.column_roles import classify_columns
 from holdfast.prediction.contract_terms import contract_predictors, predictor_settings
 from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.from_input.echo import WINDOW
+from holdfast.prediction.learned_state import (
+    LearnedState,
+    LearnedStateError,
+    decode_learned_state,
+    learned_state,
+    restore_learned_state,
+)
 from holdfast.prediction.prediction import Prediction
 from holdfast.prediction.predictor_document import predictor_view
 from holdfast.prediction.ranking.model_builder import Clock, TrainingResult
@@ -29,6 +37,8 @@ RANKING_S = 0.5
 """The longest time for which a new agent trains after every epoch of the log, to rank its algorithms."""
 TRAINING_LIMIT_S = 0.1
 """How long it then waits for an algorithm of another package: the PE may be late at this moment."""
+SAVE_S, MOST_SAVED_KEYS = 30.0, 20_000
+"""How often what was learned is saved in the log, and the most keys of a stream that is saved, to bound the cost."""
 READ_MARGIN, READS = 4.0, 5
 """The input of a late epoch is read only if READ_MARGIN times the usual reading time is left before the deadline. The usual time is
 the median of the last READS times, because one delay of the machine does not predict the next."""
@@ -59,6 +69,7 @@ class WatchedStream:
         self.predictor: EpochPredictor | None = None
         self.scores: PredictionScores | None = None
         self.newest_learned = -1
+        self._saved_s, self._saved_epoch, self._saving_error = timer(), -1, ""
         self._read_durations_s: deque[float] = deque([0.0], maxlen=READS)
 
     def learn(self, *, until: int, exact: int) -> list[Record]:
@@ -80,7 +91,51 @@ class WatchedStream:
                 if self.predictor is not None and self._timer() < ranking_until_s:
                     self.predictor.train(limit_s=TRAINING_LIMIT_S)
         self._continue_training()
+        if self._timer() >= self._saved_s + SAVE_S:
+            self.save()
         return records
+
+    def save(self) -> None:
+        """Save what was learned in the log, in the trainer's thread, unless it is saved or too large."""
+        self._saved_s = self._timer()
+        if self.predictor is None or self.predictor.epoch in (None, self._saved_epoch) or self.predictor.keys > MOST_SAVED_KEYS:
+            return
+        state = learned_state(self.predictor)
+        assert state is not None
+        self._saved_epoch = state.epoch
+        self._trainer.submit(self._write, state)
+
+    def _write(self, state: LearnedState) -> None:
+        try:
+            self._store.replace(self._state_name, state.encode())
+            self._saving_error = ""
+        except HoldfastError as error:  # the next attempt follows in a moment
+            self._saving_error = str(error)
+
+    def restore(self, *, last_own: int) -> str | None:
+        """Continue from what an earlier agent saved. Return why it cannot: empty if it can, None if nothing was saved.
+
+        `last_own` is the last epoch that the task itself has committed. Later epochs of the log follow by `learn`.
+        """
+        content = self._store.read(self._state_name)
+        if content is None:
+            return None
+        try:
+            state = decode_learned_state(content)
+            if state.epoch > last_own:
+                raise LearnedStateError(f"it is of epoch {state.epoch}, and the task's last epoch is {last_own}")
+            predictor, scores = self._new_predictor(state.schema)
+            restore_learned_state(predictor, state)
+        except HoldfastError as error:
+            return str(error)
+        self.predictor, self.scores = predictor, scores
+        self.newest_learned, self._saved_epoch = max(self.newest_learned, state.epoch), state.epoch
+        self._training_due = True
+        return ""
+
+    @property
+    def _state_name(self) -> str:
+        return f"learned/{quote(self.name, safe='')}/{self._task}"
 
     def skip_to(self, epoch: int) -> None:
         """Begin with this epoch, because earlier ones were trimmed."""
@@ -116,7 +171,12 @@ class WatchedStream:
         """Return a function that describes the stream to the agent manager, in any thread."""
         if self.predictor is None or self.scores is None:
             return lambda: {"epochs_observed": 0, "algorithms": [], "accuracy": None, "by_column": {}, "scored_epochs": 0}
-        scores = {"accuracy": self.scores.accuracy, "by_column": self.scores.by_column, "scored_epochs": self.scores.epochs}
+        scores = {
+            "accuracy": self.scores.accuracy,
+            "by_column": self.scores.by_column,
+            "scored_epochs": self.scores.epochs,
+            "saving_error": self._saving_error,
+        }
         build = predictor_view(self.predictor)
         return lambda: {**build(), **scores}
 
@@ -125,18 +185,20 @@ class WatchedStream:
         if rows is None:
             return
         if self.predictor is None:
-            contract = self._contract
-            terms = contract.predicting
-            columns = classify_columns(rows.schema, self._keys, carry=terms.carry, blank=terms.blank, stream=self.name)
-            streams = list(dict.fromkeys(task_input.name for task_input in self._inputs))
-            predictors, settings = contract_predictors(contract), predictor_settings(contract)
-            self.predictor = EpochPredictor(columns, predictors, settings=settings, inputs=streams, clock=self._timer)
-            self.scores = PredictionScores(columns)
+            self.predictor, self.scores = self._new_predictor(rows.schema)
         assert self.scores is not None
         self._read_input(record.epoch, final=True)
         self.predictor.observe(record.epoch, rows)
         self.scores.add_truth(record.epoch, rows)
         self._training_due = True
+
+    def _new_predictor(self, schema: pa.Schema) -> tuple[EpochPredictor, PredictionScores]:
+        contract, terms = self._contract, self._contract.predicting
+        columns = classify_columns(schema, self._keys, carry=terms.carry, blank=terms.blank, stream=self.name)
+        streams = list(dict.fromkeys(task_input.name for task_input in self._inputs))
+        predictors, settings = contract_predictors(contract), predictor_settings(contract)
+        predictor = EpochPredictor(columns, predictors, settings=settings, inputs=streams, clock=self._timer)
+        return predictor, PredictionScores(columns)
 
     def _read_input(self, epoch: int, *, final: bool) -> None:
         """Give the input of an epoch to the predictor, if it can use it."""

@@ -11,6 +11,7 @@ from holdfast.prediction.column_roles import ColumnRoles
 from holdfast.prediction.from_input.key_aggregates import aggregate_by_key, join_aggregates
 from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import Floats, Ints
+from holdfast.prediction.saved_arrays import Arrays, SavedArrays
 
 NAME = "echo"
 WINDOW = 12  # the most epochs that a number may be averaged over
@@ -23,7 +24,7 @@ LONGEST_PAUSE = 64
 """The most epochs whose input is not read after epochs with too many keys."""
 
 
-class Echo:
+class Echo(SavedArrays):
     """Predicts from the late epoch's own input: d_p = f(d_in) (ISORC'16, Equation 1), where f is one of a few simple functions.
 
     Each number of the output is compared with each number of the inputs: its mean, greatest, least or sum over the key's rows,
@@ -31,6 +32,8 @@ class Echo:
     rank decides whether this is more accurate than predicting from history. An epoch with more than MOST_KEYS keys is skipped.
     After each of several in a row twice as many epochs are skipped, because reading them costs time.
     """
+
+    FIXED = ("_losses", "_evidence")
 
     _names: tuple[str, ...] | None
     _slots: dict[Hashable, int]
@@ -57,6 +60,16 @@ class Echo:
             self._columns.numbers[number]: names[feature] + ("" if window == 1 else f", averaged over {window} epochs")
             for number, (feature, window) in self._best_relations().items()
         }
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The aggregates of the inputs; None while no input is known."""
+        return self._names
+
+    def restore(self, names: Sequence[str] | None, arrays: Arrays) -> None:
+        """Continue with saved evidence of the relations. Raises ValueError if it does not fit."""
+        self._start_over(None if names is None else tuple(names))
+        self.restore_arrays(arrays, 0)
 
     def has_input(self, epoch: int) -> bool:
         return epoch in self._inputs

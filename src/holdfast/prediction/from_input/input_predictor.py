@@ -30,6 +30,11 @@ class InputPredictor:
         self._pending: dict[int, Floats] = {}
 
     @property
+    def ranks(self) -> tuple[AlgorithmRank, AlgorithmRank]:
+        """The accuracy of predictions from exact and from inexact inputs."""
+        return self._ranks[True], self._ranks[False]
+
+    @property
     def rank(self) -> AlgorithmRank:
         """The accuracy of predictions from exact inputs."""
         return self._ranks[True]

@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import Floats, Ints
+from holdfast.prediction.saved_arrays import SavedArrays
 from holdfast.prediction.value_cache import grow
 
 Measure = Literal["within", "mae", "rmse", "mse"]
@@ -36,13 +37,15 @@ class Accuracy:
         return float(np.sqrt(self.mse))
 
 
-class AlgorithmRank:
+class AlgorithmRank(SavedArrays):
     """The outcomes of all algorithms on all series. Older outcomes count less. Each value was predicted before it was known.
 
     `measure` is the share of predictions within `tolerance` of the truth, or one of the errors of ISORC'16, section IV-B, relative
     to the size of the series. The accuracy on a series includes that on its column with the weight of `prior` outcomes, so that a
     new key uses what works for its column.
     """
+
+    PER_KEY = ("_sums", "_size")
 
     def __init__(
         self, numbers: int, algorithms: int, *, measure: Measure = "within", tolerance: float = TOLERANCE, prior: float = PRIOR

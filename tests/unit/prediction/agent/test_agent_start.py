@@ -3,8 +3,10 @@
 import pyarrow as pa
 import pytest
 
+from holdfast.errors import LogError
 from holdfast.log.row_files import read_rows
 from holdfast.prediction.agent import watched_stream
+from holdfast.prediction.learned_state import decode_learned_state
 
 from .watched_task import TIMELINE, WatchedTask
 
@@ -108,3 +110,64 @@ def test_agent_continues_behind_a_trimmed_log():
     task.agent.step()
     task.run([30], commits=False)
     assert task.first_quality(30) == "predicted"
+
+
+def restarted(task):
+    """Trim the log as far as the trimmer may, and replace the agent. Return why it does not continue where the other ended."""
+    for stream in ("src", "racks"):
+        task.log.trim(stream, 0, after=0, until=58)
+    task.events.clear()
+    task.agent = task.new_agent()
+    (reason,) = (about["reason"] for kind, about in task.events if kind == "agent")
+    return reason
+
+
+def test_restarted_agent_keeps_what_it_learned():
+    task = WatchedTask()
+    task.run(range(1, 71))
+    task.agent.save()
+    assert restarted(task) == ""
+    task.run([71], commits=False)
+    assert task.first_quality(71) == "predicted"
+    (stream,) = task.agent.streams
+    assert (stream.newest_learned, stream.predictor.epochs_observed) == (70, 70)
+
+
+def test_killed_agent_loses_at_most_what_it_learned_since_it_saved():
+    task = WatchedTask()
+    task.run(range(1, 71))
+    assert restarted(task) == ""
+    task.run([71], commits=False)
+    assert task.agent.streams[0].predictor.epochs_observed == 70  # saved every 30 s; the rest is still in the log
+
+
+def test_damaged_or_future_state_is_ignored_with_a_reason():
+    task = WatchedTask()
+    task.run(range(1, 71))
+    task.store.replace("learned/racks/0", b"other bytes")
+    assert restarted(task) == "its digest does not fit: it is damaged or truncated"
+    task.run([71], commits=False)
+    assert (task.first_quality(71), task.agent.streams[0].predictor.epochs_observed) == ("predicted", 12)
+    other = WatchedTask()
+    other.run(range(1, 100))
+    other.agent.save()
+    task.store.replace("learned/racks/0", other.store.read("learned/racks/0"))
+    assert restarted(task) == "it is of epoch 99, and the task's last epoch is 70"
+
+
+def test_failed_save_is_reported_and_repeated():
+    task = WatchedTask()
+    task.run(range(1, 13))
+    stream, replace = task.agent.streams[0], task.store.replace
+
+    def failing(name, content):
+        raise LogError("no space left")
+
+    task.store.replace = failing
+    task.agent.save()
+    assert task.agent.view()()["streams"]["racks"]["saving_error"] == "no space left"
+    task.store.replace = replace
+    task.run(range(13, 60))
+    assert task.agent.view()()["streams"]["racks"]["saving_error"] == ""
+    assert decode_learned_state(task.store.read("learned/racks/0")).epoch > 30
+    assert stream.newest_learned == 59
