@@ -78,7 +78,7 @@ class PlanCommand(click.Command):
     is_flag=True,
     help="For a descriptor: minimise running cost plus expected penalty at its prices, even if that breaks the SLA.",
 )
-@click.option("--plot", type=FILE, help="Draw quality against budget (.svg, .png or .pdf).")
+@click.option("--plot", type=FILE, help="Draw quality against budget, or IC against cost (.svg).")
 @click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix), and its HTML page next to it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, and messages on stderr.")
 @click.pass_context

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.plan_output import unwritable, write_output, write_page
+from holdfast.cli.plan_output import write_output, write_page, write_plot
 from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.document import document_text
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import FailureModel, Instance, Pessimistic, Strategy
 from holdfast.planning.laar.comparison import ExplainedStrategy, cheapest_by_sla, compare_solvers, strategy_by, strategy_by_contract
-from holdfast.planning.laar.cost_plot import draw_costs
 from holdfast.planning.laar.strategy import Money
 
 
@@ -52,11 +51,9 @@ def plan_descriptor(
         page = strategy_page(strategy, Instance.of(descriptor, sla=strategy.sla), others=strategies, cheapest=points)
         report = {"report": str(write_page(out, page))}
     if plot is not None:
-        try:
-            draw_costs(plot, descriptor, points, seconds=seconds)
-        except OSError as error:
-            raise unwritable("--plot", plot, error) from error
-        click.echo(f"drew {plot}", err=True)
+        from holdfast.report.strategy import cost_plot
+
+        write_plot(plot, cost_plot(strategy, strategies, points))
     if as_json:
         documents = [json.loads(document_text(one, json_text=True)) for one in strategies]
         whole = {"application": descriptor.application, "strategies": documents, **report} if solver == "all" else documents[0]

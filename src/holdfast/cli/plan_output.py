@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from holdfast.documents.document import write_document
 from holdfast.errors import HoldfastError
-from holdfast.planning.ppa.budget_plot import check_path
 
 DOCUMENTS = (".json", ".yaml", ".yml")
 
@@ -44,7 +43,8 @@ def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[st
         if page_path(out).is_dir():
             raise HoldfastError(f"--out '{out}' has its page next to it, and '{page_path(out)}' is a directory; give another name")
     if plot is not None:
-        check_path(plot)
+        if plot.suffix != ".svg":
+            raise HoldfastError(f"--plot '{plot}' wants the suffix .svg, got '{plot.suffix}'")
         if plot.is_dir():
             raise HoldfastError(f"--plot '{plot}' is a directory; give the name of a file")
         _check_folder("--plot", plot)
@@ -55,7 +55,7 @@ def write_output(out: Path, document: BaseModel) -> None:
     try:
         write_document(out, document)
     except OSError as error:
-        raise unwritable("--out", out, error) from error
+        raise _unwritable("--out", out, error) from error
 
 
 def page_path(out: Path) -> Path:
@@ -75,7 +75,20 @@ def write_page(out: Path, text: str) -> Path:
     return page_path(out)
 
 
-def unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
+def write_plot(plot: Path, svg: str) -> None:
+    """Write a plot of the page as a picture."""
+    from holdfast.documents.whole_files import replace_file
+    from holdfast.report.plot import standalone_svg
+
+    try:
+        plot.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(plot, standalone_svg(svg))
+    except OSError as error:
+        raise _unwritable("--plot", plot, error) from error
+    click.echo(f"drew {plot}", err=True)
+
+
+def _unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
     """Return the error for a file that cannot be written."""
     return HoldfastError(f"{option} '{path}' cannot be written: {error.strerror}; check the folder, its space and permissions")
 

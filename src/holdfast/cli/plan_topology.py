@@ -7,12 +7,11 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.plan_output import unwritable, write_output, write_page
+from holdfast.cli.plan_output import write_output, write_page, write_plot
 from holdfast.documents.document import document_text
 from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import (
-    PLANNERS,
     Measure,
     internal_completeness,
     measured_criticality,
@@ -20,12 +19,11 @@ from holdfast.planning.ppa import (
     planner_names,
     planner_of,
 )
-from holdfast.planning.ppa.budget_plot import curves, draw
 from holdfast.planning.ppa.criticality_document import read_impact
 from holdfast.planning.ppa.explained_plan import explained_plans, smallest_budget
 from holdfast.planning.ppa.explanation import OBJECTIVES
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
-from holdfast.planning.ppa.planner import Planner, check_budget
+from holdfast.planning.ppa.planner import check_budget
 
 
 def plan_topology(
@@ -66,17 +64,15 @@ def plan_topology(
     if out is not None:
         write_output(out, best)
         click.echo(f"wrote {out}", err=True)
+    if out is not None or plot is not None:
         from holdfast.planning.ppa.budget_curve import budget_curve
-        from holdfast.report.plan import plan_page
+        from holdfast.report.plan import budget_plot, plan_page
 
         curve = budget_curve(measure, planned=best.budget)
-        report = {"report": str(write_page(out, plan_page(best, measure, curve=curve, others=documents)))}
-    if plot is not None:
-        try:
-            draw(plot, measure, curves(measure, planners if len(planners) > 1 else _with_papers_planners(planners[0])))
-        except OSError as error:
-            raise unwritable("--plot", plot, error) from error
-        click.echo(f"drew {plot}", err=True)
+        if out is not None:
+            report = {"report": str(write_page(out, plan_page(best, measure, curve=curve, others=documents)))}
+        if plot is not None:
+            write_plot(plot, budget_plot(best, curve, documents))
     if as_json:
         plans = [json.loads(document_text(document, json_text=True)) for document in documents]
         whole = plans[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plans, **report}
@@ -87,11 +83,6 @@ def plan_topology(
         _print_plan(best)
     if report:
         click.echo(f"report: {report['report']}", err=True)
-
-
-def _with_papers_planners(planner: Planner) -> list[Planner]:
-    """Return the planner and the paper's two, for a plot."""
-    return [planner, *(PLANNERS[name] for name in ("structure-aware", "greedy") if name != planner.name)]
 
 
 def _measure(topology: Topology, *, objective: str | None, ic: float | None, criticality: Path | None) -> Measure:

@@ -30,7 +30,7 @@ def plan_page(plan: PlanDocument, measure: Measure, *, curve: BudgetCurve, other
         paragraph("Quality is what remains when all tasks without a replica fail at once (PPA, Definition 2).", note=True),
         *_changes(plan.changes),
         heading("What other budgets buy"),
-        cards([_curve(plan, curve, others)]),
+        cards([budget_plot(plan, curve, others)]),
         heading("Why"),
         *_reasons(plan, curve),
         heading("Operators"),
@@ -95,7 +95,8 @@ def _changes(changes: Changes | None) -> list[str]:
     ]
 
 
-def _curve(plan: PlanDocument, curve: BudgetCurve, others: Sequence[PlanDocument]) -> str:
+def budget_plot(plan: PlanDocument, curve: BudgetCurve, others: Sequence[PlanDocument]) -> str:
+    """Plot quality against budget: the best plans as a line, and this plan and those of other planners as points."""
     quality = OBJECTIVES[plan.objective]
 
     def draw(axes: Axes) -> None:

@@ -39,7 +39,7 @@ def strategy_page(
         *([paragraph(f"Next: {strategy.next.why}.")] if strategy.next is not None else []),
         heading("What it costs"),
         table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active), words=("",)),
-        *_curve(strategy, others, cheapest),
+        *_cost_plot(strategy, others, cheapest),
         heading("Active replicas by configuration"),
         paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its node.", note=True),
         _activation(strategy),
@@ -125,10 +125,15 @@ def _compared(others: Sequence[Strategy]) -> str:
     return table(("solver", "outcome", "IC", "CPU seconds", "breaks"), rows, words=("breaks",), names=("outcome",))
 
 
-def _curve(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tuple[float, float]]) -> list[str]:
-    """Return a plot of completeness against cost, if more than this strategy is known."""
+def _cost_plot(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the plot of completeness against cost, if more than this strategy is known."""
     if len(others) < 2 and not cheapest:
         return []
+    return [heading("What others cost"), cards([cost_plot(strategy, others, cheapest)])]
+
+
+def cost_plot(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tuple[float, float]]) -> str:
+    """Plot completeness against cost: the cheapest strategy of each SLA as a line, this one and the others as points."""
 
     def draw(axes: Axes) -> None:
         if cheapest:
@@ -148,4 +153,4 @@ def _curve(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tu
         axes.set(xlabel="CPU seconds per billing period", ylabel="internal completeness", ylim=(-0.03, 1.04))
         axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return [heading("What others cost"), cards([draw_svg(draw, label="internal completeness against cost", height=3.8)])]
+    return draw_svg(draw, label="internal completeness against cost", height=3.8)

@@ -23,7 +23,8 @@ def test_json_goes_to_stdout_and_messages_to_stderr(topology, tmp_path):
     assert document["quality"] == pytest.approx(0.8) == document["bound"]
     assert "drew" in result.stderr
     assert read_document(tmp_path / "plan.json", PlanDocument).tasks == ("a/0", "a/1", "b/0", "b/1")
-    assert (tmp_path / "p.svg").stat().st_size > 1000
+    drawn = (tmp_path / "p.svg").read_text()
+    assert drawn.startswith("<svg") and "Output fidelity against budget" in drawn
 
 
 def test_unknown_document_is_an_error(tmp_path):
@@ -73,8 +74,9 @@ def test_os_error_names_the_given_path(tmp_path):
 def test_special_characters_in_names_can_be_plotted(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text(f"topology: 'a$b^$ {chr(0x1F600)}'\noperators: {{a: {{parallelism: 2, rate: 1}}}}\n")
-    result = run(path, "--budget", 1, "--plot", tmp_path / "p.png")
+    result = run(path, "--budget", 1, "--plot", tmp_path / "p.svg", "--out", tmp_path / "p.json")
     assert result.exit_code == 0, result.output
+    assert "a$b^$" in (tmp_path / "p.html").read_text()
     assert "Glyph" not in result.stderr
 
 

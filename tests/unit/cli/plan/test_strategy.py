@@ -42,10 +42,12 @@ def test_descriptor_is_planned(descriptor, tmp_path):
 
 
 def test_solvers_are_compared_and_plotted(descriptor, tmp_path):
-    result = run(descriptor, "--ic", 0.6, "--planner", "all", "--plot", tmp_path / "cost.png")
+    result = run(descriptor, "--ic", 0.6, "--planner", "all", "--plot", tmp_path / "cost.svg")
     assert result.exit_code == 0, result.output
     assert all(f"\n{name} " in result.stdout for name in ("nr", "sr", "grd"))
-    assert (tmp_path / "cost.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (tmp_path / "cost.svg").read_text()
+    assert drawn.startswith("<svg") and "var(--" not in drawn
+    assert all(f">{label}<" in drawn for label in ("the cheapest of each SLA", "nr", "sr", "grd"))
 
 
 def test_topology_options_are_refused_for_descriptors(descriptor):

@@ -67,7 +67,7 @@ def test_current_plan_stays_unless_moving_pays(topology, tmp_path):
         (["--budget", 2, "--objective", "criticality"], "wants --criticality FILE"),
         (["--budget", 2, "--seconds", "nan"], "--seconds wants a number above 0, got nan"),
         (["--budget", 2, "--move-worth", "nan"], "--move-worth wants a number from 0 to 1, got nan"),
-        (["--budget", 2, "--plot", "p.bmp"], "wants a suffix of .svg, .png, .pdf"),
+        (["--budget", 2, "--plot", "p.bmp"], "--plot 'p.bmp' wants the suffix .svg, got '.bmp'"),
     ],
 )
 def test_wrong_options_are_errors(topology, arguments, text):

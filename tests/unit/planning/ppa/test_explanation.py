@@ -1,4 +1,4 @@
-"""Explanations, documents and plots of plans."""
+"""Explanations and documents of plans."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,10 @@ from hypothesis import strategies as st
 
 from holdfast.documents.document import check_document, document_text, parse_document
 from holdfast.documents.topology import TaskOperator, Topology
-from holdfast.errors import DocumentError, HoldfastError
+from holdfast.errors import DocumentError
 from holdfast.planning.ppa import Frontier, Greedy, output_fidelity
-from holdfast.planning.ppa.budget_plot import budgets, curves, draw
 from holdfast.planning.ppa.explanation import next_unit, reasons
 from holdfast.planning.ppa.plan_document import PlanDocument, plan_document
-from holdfast_papers.ppa.dynamic import Dynamic
 from holdfast_papers.ppa.generator import Ranges, generate
 
 LANES = Topology(
@@ -119,21 +117,3 @@ def test_too_many_or_repeated_tasks_are_errors():
         "replicated[2]: task 'a' is listed twice; keep one",
         "replicated: has 2 tasks, more than the budget of 1",
     ]
-
-
-@pytest.mark.parametrize("suffix", ["svg", "png"])
-def test_budget_plot_shows_several_planners(tmp_path, suffix):
-    path = tmp_path / "new" / f"quality.{suffix}"
-    draw(path, OF, curves(OF, [Frontier(), Greedy()]))
-    head = path.read_bytes()[:400]
-    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in head or b"<?xml" in head
-
-
-def test_line_ends_where_its_planner_refuses():
-    lines = curves(OF, [Dynamic(most_plans=3), Greedy()])
-    assert 0 < len(lines["dynamic"]) < len(lines["greedy"]) == len(budgets(6))
-
-
-def test_unknown_picture_format_is_an_error(tmp_path):
-    with pytest.raises(HoldfastError, match=r"wants a suffix of .svg, .png, .pdf; got '.bmp'"):
-        draw(tmp_path / "x.bmp", OF, {})
