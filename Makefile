@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-types test-scenario test-spark test-unit test-long setup java chromium clean
+.PHONY: demo test soak test-simulation test-types test-scenario test-spark test-unit test-long setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -11,7 +11,7 @@ demo: setup
 test: setup chromium
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(MAKE) --jobs=4 test-types test-scenario test-spark test-unit
+	$(MAKE) --jobs=5 test-types test-scenario test-spark test-unit test-simulation
 
 test-types:
 	$(VENV)/bin/mypy
@@ -25,6 +25,15 @@ test-spark:
 
 test-unit:
 	$(VENV)/bin/pytest tests/unit src papers/src
+
+# 2,000 new schedules of the protocol simulation. `make test-simulation SEED=123` replays a run.
+test-simulation:
+	$(VENV)/bin/pytest tests/simulation
+	$(VENV)/bin/python -m tests.simulation.run --schedules 2000 $(if $(SEED),--seed $(SEED))
+
+# Runs schedules on all cores until it is stopped.
+soak: setup
+	$(VENV)/bin/python -m tests.simulation.run
 
 test-long: setup
 	$(VENV)/bin/pytest -m long tests/scenario

@@ -7,9 +7,9 @@ because an application's file is code that must not run inside the orchestrator.
 import json
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from holdfast.app import Graph, Operator, Sink
+from holdfast.app import App, Graph, Operator, Sink
 from holdfast.app.load import load_app
 from holdfast.app.task_topology import topology_of
 from holdfast.documents.document import check_document
@@ -20,12 +20,12 @@ from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
 from holdfast.prediction.contract_terms import check_protection, stream_key
 
 
-def layout_of(job: Job) -> Layout:
+def layout_of(job: Job, *, load: Callable[[str], App] = load_app) -> Layout:
     """Return the tasks of a job in topological order. Raises HoldfastError for errors of the application, plan or strategy."""
     if job.application is None:
         raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
     assert job.log is not None  # a job with an application has one
-    app = load_app(job.application)
+    app = load(job.application)
     graph = app.graph()
     tasks = [*_sources(graph, job), *_pes(graph, job, app.name)]
     _check_names(job, graph, tasks)

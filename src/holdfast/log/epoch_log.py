@@ -6,6 +6,7 @@ up to which epoch a stream was trimmed. A record offered for a trimmed epoch is 
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
 from holdfast.errors import LogError
@@ -106,7 +107,7 @@ class EpochLog:
 
     def oldest_epoch(self, stream: str, task: int) -> int | None:
         """Return the oldest epoch that has a record, by listing all names; None if there is none."""
-        names = self._store.names(f"records/{quote(stream, safe='')}/{task}/")
+        names = self._store.names(f"records/{_quoted(stream)}/{task}/")
         return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
 
     def trimmed_until(self, stream: str, task: int) -> int | None:
@@ -183,8 +184,14 @@ class EpochLog:
             raise self._store.damage(name, error) from error
 
 
+@lru_cache
+def _quoted(stream: str) -> str:
+    """Return a stream's name, quoted so that it cannot point outside the log."""
+    return quote(stream, safe="")
+
+
 def _trim_line_folder(stream: str, task: int) -> str:
-    return f"trimmed/{quote(stream, safe='')}/{task}/"
+    return f"trimmed/{_quoted(stream)}/{task}/"
 
 
 def _trim_line_name(stream: str, task: int, epoch: int) -> str:
@@ -193,5 +200,5 @@ def _trim_line_name(stream: str, task: int, epoch: int) -> str:
 
 
 def _record_name(stream: str, task: int, epoch: int, kind: str) -> str:
-    """Return the name of a record's object. The stream's name is quoted, so that it cannot point outside the log."""
-    return f"records/{quote(stream, safe='')}/{task}/{epoch:020d}.{kind}"
+    """Return the name of a record's object."""
+    return f"records/{_quoted(stream)}/{task}/{epoch:020d}.{kind}"

@@ -1,7 +1,7 @@
 """A record of the epoch log: the commit of one epoch of one task's stream."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -57,7 +57,7 @@ class Record:
 
     def encode(self) -> bytes:
         """Return the record as JSON."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, sort_keys=True).encode()
+        return json.dumps({"format": FORMAT, **vars(self)}, sort_keys=True).encode()
 
     @classmethod
     def decode(cls, text: bytes) -> "Record":

@@ -36,12 +36,17 @@ def encode_parquet(rows: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
+def decode_parquet(content: bytes) -> pa.Table:
+    """Return the rows in the content of a Parquet file."""
+    return pq.read_table(pa.BufferReader(content))
+
+
 def read_rows(store: Store, name: str) -> pa.Table:
     """Return the rows of a file that `write_rows` stored. Raises HoldfastError if it is missing."""
     content = store.read(name)
     if content is None:
         raise HoldfastError(f"the log at '{store.root}' has lost the file '{name}', which a record names; was it deleted by hand?")
-    return pq.read_table(pa.BufferReader(content))
+    return decode_parquet(content)
 
 
 def read_record_rows(store: Store, record: Record) -> list[pa.Table]:

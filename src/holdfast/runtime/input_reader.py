@@ -46,10 +46,10 @@ class InputReader:
                 for record in records[tasks]
                 for rows in read_record_rows(store, record)
             ]
-            table = pa.concat_tables(parts) if parts else schema.empty_table()
+            table = pa.concat_tables(parts) if len(parts) > 1 else parts[0] if parts else schema.empty_table()
             if reading.of > 1:
                 table = table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
-            tables[name] = table.sort_by("seq") if len(reading.tasks) > 1 else table
+            tables[name] = table.sort_by("seq") if len(reading.tasks) > 1 and len(parts) > 1 else table
         return tables
 
     def _records(self, epoch: int, *, final: bool) -> Records | None:
@@ -73,4 +73,4 @@ def _conform(rows: pa.Table, schema: pa.Schema, reading: Reading, epoch: int) ->
             f"source '{reading.name}' declares column '{missing[0]}', which stream '{reading.job}:{reading.stream}' does not have; "
             f"its columns are: {', '.join(rows.column_names)}"
         )
-    return rows.select(schema.names).cast(schema)
+    return rows if rows.schema.equals(schema) else rows.select(schema.names).cast(schema)

@@ -6,7 +6,6 @@ write at once. A quiet secondary waits for another replica's record before it wr
 record makes them visible.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.row_files import checksum, read_record_rows, write_rows
 from holdfast.log.timeline import Timeline
+from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
 
 Emit = Callable[[str, dict[str, object]], None]
 """Writes an event of the given kind into the history."""
@@ -39,7 +39,7 @@ class OutputWriter:
     timeline: Timeline
     emit: Emit
     patience_s: float = 0.0
-    clock: Callable[[], float] = time.time
+    time: MachineTime = MACHINE_TIME
     log: EpochLog = field(init=False)
     waited_s: float = field(default=0.0, init=False)
     _others_silent: bool = field(default=False, init=False)
@@ -73,7 +73,7 @@ class OutputWriter:
             producer=self.producer,
             lineage=lineage,
             closed_s=self.timeline.closes_s(epoch),
-            committed_s=self.clock(),
+            committed_s=self.time.wall_s(),
         )
         result = self.log.offer(record)
         if result.accepted_as is None:
@@ -102,13 +102,13 @@ class OutputWriter:
         if record is not None or self.patience_s == 0:
             self._others_silent = self._others_silent and record is None
             return record
-        start_s = time.monotonic()
+        start_s = self.time.elapsed_s()
         deadline_s = start_s + (0.0 if self._others_silent else self.patience_s)
-        while record is None and time.monotonic() < deadline_s:
-            time.sleep(POLL_S)
+        while record is None and self.time.elapsed_s() < deadline_s:
+            self.time.sleep(POLL_S)
             record = self._existing_record(stream, epoch, quality)
         self._others_silent = record is None
-        self.waited_s += time.monotonic() - start_s
+        self.waited_s += self.time.elapsed_s() - start_s
         return record
 
     def _existing_record(self, stream: str, epoch: int, quality: Quality) -> Record | None:

@@ -5,7 +5,6 @@ first records. It runs ahead of the clean position only after inexact input; wha
 records arrive, the clean position processes them as one Spark job. Once it has caught up, both positions are the same again.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -54,9 +53,8 @@ class PeReplica(Replica):
         output: OutputWriter,
         compute: Compute,
         taint_epochs: int | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(context, clock=clock)
+        super().__init__(context, clock=output.time.elapsed_s)
         self._inputs, self.output, self._compute, self._taint_epochs = inputs, output, compute, taint_epochs
         self._job_epochs_limit = MAX_JOB_EPOCHS
         self._limit_job_epochs_until = self._timeline.first - 1
@@ -145,7 +143,7 @@ class PeReplica(Replica):
         if self._skip_to_newer_checkpoint() or self._clock() >= self._handover_deadline_s or not self._is_another_active():
             self._handover_deadline_s = None
             return False
-        time.sleep(HANDOVER_POLL_S)
+        self.output.time.sleep(HANDOVER_POLL_S)
         return True
 
     def _skip_to_newer_checkpoint(self) -> bool:

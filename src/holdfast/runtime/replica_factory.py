@@ -1,7 +1,6 @@
 """Creates the replicas of one job on one node. The application is loaded once and the log opened once for all of them."""
 
 import threading
-import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.log.trimming import LogTrimmer, save_reader_position
 from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.machine_time import MACHINE_TIME
 from holdfast.runtime.output_writer import Emit, OutputWriter
 from holdfast.runtime.pe_compute import PeCompute, taint_duration_epochs
 from holdfast.runtime.pe_replica import PeReplica
@@ -37,10 +37,17 @@ from holdfast.runtime.replica import Replica, ReplicaContext
 from holdfast.runtime.sinks.claimed_writer import ClaimedWriter
 from holdfast.runtime.sinks.sink_replica import SinkReplica
 from holdfast.runtime.sinks.write_claims import WriteClaims
-from holdfast.runtime.sources.reader_query import query_checkpoint_path, start_query
+from holdfast.runtime.sources.reader_query import Query, query_checkpoint_path, start_query
 from holdfast.runtime.sources.reader_source import ReaderSource, reader_timeline
 from holdfast.runtime.sources.staged_batches import StagedBatches
-from holdfast.runtime.sources.trace_source import TraceReadAhead, TraceSource, trace_row_fetcher, trace_spans, trace_timeline
+from holdfast.runtime.sources.trace_source import (
+    FetchRows,
+    TraceReadAhead,
+    TraceSource,
+    trace_row_fetcher,
+    trace_spans,
+    trace_timeline,
+)
 
 POLL_S = 0.05
 READINESS_LIMIT_S = 60.0
@@ -65,7 +72,7 @@ class ReplicaFactory:
         self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output", sync=self.job.sync)
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
-        self._emit, self._scratch = emit, scratch
+        self._emit, self._scratch, self._time = emit, scratch, MACHINE_TIME
         watched = [task for task in self.tasks if self.job.has_agent(task)]
         self._trimmer = LogTrimmer(self.store, self.tasks, self.checkpoints, watched=watched)
         self.set_remaining_tasks(settings.get("remaining"))
@@ -124,39 +131,46 @@ class ReplicaFactory:
         if self._shared_inputs:
             timeline = self._await_timeline(is_stopping)
         else:
-            timeline = reader_timeline(self.store, epoch_s=self.app.epoch_s)
+            timeline = reader_timeline(self.store, epoch_s=self.app.epoch_s, now_s=self._time.wall_s())
         if timeline is None:
             return None
-        batches, checkpoint, epoch_s = StagedBatches(self.store, task), query_checkpoint_path(self.job, task), timeline.epoch_s
+        batches = StagedBatches(self.store, task)
         source_tasks = [t.name for t in self.tasks if t.kind == "source"]
         replica = ReaderSource(
             self._context(task, timeline),
             source=source,
-            schema=arrow_schema(source_schema(source)),
+            schema=self._source_schema(source),
             batches=batches,
-            start_query=lambda: start_query(
-                self._spark, source, task, store=self.store, batches=batches, checkpoint=checkpoint, epoch_s=epoch_s
-            ),
+            start_query=lambda: self._start_query(source, task, batches, timeline),
             source_task=(source_tasks.index(task.name), len(source_tasks)),
             output=self._output(task, timeline, assigned),
+            clock=self._time.wall_s,
         )
         return replica, timeline
+
+    def _source_schema(self, source: Source) -> pa.Schema:
+        return arrow_schema(source_schema(source))
+
+    def _start_query(self, source: Source, task: Task, batches: StagedBatches, timeline: Timeline) -> Query:
+        checkpoint = query_checkpoint_path(self.job, task)
+        return start_query(
+            self._spark, source, task, store=self.store, batches=batches, checkpoint=checkpoint, epoch_s=timeline.epoch_s
+        )
 
     def _create_trace_source(
         self, task: Task, assigned: AssignedReplica, is_stopping: Callable[[], bool]
     ) -> tuple[TraceSource, Timeline]:
-        source = self._source(task)
-        frames, spans = self._open_trace()
-        fetch = trace_row_fetcher(frames[task.pe], task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        fetch, spans = self._open_trace(task)
         read_ahead = TraceReadAhead(fetch, spans)
         if read_timeline(self.store) is None:
             read_ahead.load(spans[0].first)  # before the timeline starts
         self._await_readers(is_stopping)
-        timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed)
+        timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed, now_s=self._time.wall_s())
         replica = TraceSource(
             self._context(task, timeline),
             read_ahead=read_ahead,
             output=self._output(task, timeline, assigned),
+            clock=self._time.wall_s,
         )
         return replica, timeline
 
@@ -168,11 +182,11 @@ class ReplicaFactory:
     def _await_readers(self, is_stopping: Callable[[], bool]) -> None:
         """Wait until all readers of a trace, and the prediction agents that watch them, are ready."""
         names = awaited_names(self.job, self.tasks)
-        deadline_s = time.monotonic() + READINESS_LIMIT_S
-        while read_timeline(self.store) is None and not is_stopping() and time.monotonic() < deadline_s:
+        deadline_s = self._time.elapsed_s() + READINESS_LIMIT_S
+        while read_timeline(self.store) is None and not is_stopping() and self._time.elapsed_s() < deadline_s:
             if all_ready(self.store, names):
                 return
-            time.sleep(POLL_S)
+            self._time.sleep(POLL_S)
 
     def _create_sink(self, task: Task, timeline: Timeline) -> SinkReplica:
         sink = self.graph.nodes[task.pe]
@@ -183,13 +197,16 @@ class ReplicaFactory:
             out=self.out,
             emit=self._emit,
             writer=self._claimed_writer(sink, task),
+            clock=self._time.wall_s,
         )
 
     def _claimed_writer(self, sink: Sink, task: Task) -> ClaimedWriter | None:
         if sink.writer is None:
             return None
-        claims = WriteClaims(self.store, task.name, checkpoints=self.checkpoints, clock=time.time)
-        return ClaimedWriter(self._writer(sink), claims, retries=self.job.contract_of(task.pe).retries)
+        return ClaimedWriter(self._writer(sink), self._claims(task), retries=self.job.contract_of(task.pe).retries)
+
+    def _claims(self, task: Task) -> WriteClaims:
+        return WriteClaims(self.store, task.name, checkpoints=self.checkpoints, clock=self._time.wall_s)
 
     def _writer(self, sink: Sink) -> BoundWriter:
         assert sink.writer is not None
@@ -205,8 +222,10 @@ class ReplicaFactory:
 
         return replace(writer, function=call)
 
-    def _open_trace(self) -> tuple[dict[str, DataFrame], list[Span]]:
-        """Return the trace and its epochs. It is opened once for all sources of this job on this node."""
+    def _open_trace(self, task: Task) -> tuple[FetchRows, list[Span]]:
+        """Return a function that reads a source task's share of the trace, and the trace's epochs. The trace is opened once for all
+        sources of this job on this node."""
+        source = self._source(task)
         with self._lock:
             if self._trace is None:
                 assert self.job.feed.trace is not None
@@ -216,27 +235,34 @@ class ReplicaFactory:
                 folder.mkdir(parents=True, exist_ok=True)
                 frames = open_trace(self._spark, self.graph, self.job.feed.trace, columns=columns, scratch=folder)
                 self._trace = frames, list(trace_spans(frames, self.app.epoch_s))
-            return self._trace
+            frames, spans = self._trace
+        fetch = trace_row_fetcher(frames[task.pe], task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        return fetch, spans
 
     def _inputs(self, task: Task) -> InputReader:
         stores = [self._store_of(reading) for reading in task.reads]
-        schemas = {name: arrow_schema(schema) for name, schema in self.schemas.items()}
-        return InputReader(task.reads, stores, schemas)
+        return InputReader(task.reads, stores, self._stream_schemas())
+
+    def _stream_schemas(self) -> dict[str, pa.Schema]:
+        return {name: arrow_schema(schema) for name, schema in self.schemas.items()}
 
     def _output(self, task: Task, timeline: Timeline, assigned: AssignedReplica) -> OutputWriter:
         producer = f"{task.name}.{assigned.replica} on {self._node}"
-        return OutputWriter(self.store, task.task, producer, timeline, self._emit)
+        return OutputWriter(self.store, task.task, producer, timeline, self._emit, time=self._time)
 
     def _store_of(self, reading: Reading) -> Store:
         if reading.job is None:
             return self.store
         if reading.job not in self._log_locations:
             raise HoldfastError(f"job '{self.job.job}' reads stream '{reading.stream}' of job '{reading.job}', which is not there")
-        return Store(self._log_locations[reading.job])
+        return self._open_store(self._log_locations[reading.job])
+
+    def _open_store(self, location: str) -> Store:
+        return Store(location)
 
     def _await_timeline(self, is_stopping: Callable[[], bool]) -> Timeline | None:
         while (timeline := self._timeline()) is None and not is_stopping():
-            time.sleep(POLL_S)
+            self._time.sleep(POLL_S)
         return timeline
 
     def _timeline(self) -> Timeline | None:

@@ -1,10 +1,7 @@
 """The loop of one replica: a thread that steps the replica and that can be stopped, stalled, slowed down and killed."""
 
-import ctypes
 import errno
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,6 +9,7 @@ from holdfast.engine.operator_call import first_line
 from holdfast.errors import HoldfastError, LogError
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
+from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
 from holdfast.runtime.replica import Replica
 
 POLL_S = 0.02
@@ -41,22 +39,22 @@ class ReplicaLoop:
         create: Callable[[AssignedReplica, Callable[[], bool]], tuple[Replica, Timeline] | None],
         *,
         cancel: Callable[[], None],
+        time: MachineTime = MACHINE_TIME,
     ) -> None:
-        self.assigned = assigned
+        self.assigned, self._time = assigned, time
         self.state: State = "starting"
         self.error: str | None = None
         self._create, self._cancel = create, cancel
         self._replica: Replica | None = None
         self._timeline: Timeline | None = None
-        self._stopping, self._woken = threading.Event(), threading.Event()
+        self._stopping, self._woken = time.new_event(), time.new_event()
         self._killed = self._was_idle = False
         self._stalled_until_s = self._slow_until_s = self._slow_by_s = 0.0
         self._busy = True
         self._log_failing_since_s: float | None = None
-        self._rows_per_s, self._rate_measured = 0.0, (time.monotonic(), 0)
+        self._rows_per_s, self._rate_measured = 0.0, (time.elapsed_s(), 0)
         self._latency_s: float | None = None
-        self._thread = threading.Thread(target=self._run, name=assigned.key, daemon=True)
-        self._thread.start()
+        self._thread = time.start(self._run, assigned.key)
 
     def assign(self, assigned: AssignedReplica) -> None:
         """Change the replica's rank, or make it active or idle."""
@@ -77,18 +75,16 @@ class ReplicaLoop:
         """End the loop in the middle of its current step, or right after it if the step catches the exception."""
         self._killed = True
         self._woken.set()
-        ident = self._thread.ident
-        if ident is not None and self._thread.is_alive():
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Killed))
+        self._thread.interrupt(Killed)
         self._cancel()
 
     def stall(self, for_s: float) -> None:
         """Take no step for `for_s` seconds."""
-        self._stalled_until_s = time.monotonic() + for_s
+        self._stalled_until_s = self._time.elapsed_s() + for_s
 
     def slow(self, by_s: float, *, for_s: float) -> None:
         """Delay every epoch by `by_s` seconds for `for_s` seconds."""
-        self._slow_by_s, self._slow_until_s = by_s, time.monotonic() + for_s
+        self._slow_by_s, self._slow_until_s = by_s, self._time.elapsed_s() + for_s
 
     def status(self) -> ReplicaStatus:
         """Return the state, the positions and the rates of the replica."""
@@ -97,7 +93,7 @@ class ReplicaLoop:
         if replica is not None:
             live, clean = replica.live_position.epoch, replica.clean_position.epoch
             if timeline is not None:
-                lag_s = max(0, timeline.last_closed_epoch(time.time()) - live) * timeline.epoch_s / timeline.speed
+                lag_s = max(0, timeline.last_closed_epoch(self._time.wall_s()) - live) * timeline.epoch_s / timeline.speed
                 self._measure_rate(replica)
         return ReplicaStatus(
             key=self.assigned.key,
@@ -115,7 +111,7 @@ class ReplicaLoop:
 
     def _measure_rate(self, replica: Replica) -> None:
         measured_s, rows = self._rate_measured
-        now_s = time.monotonic()
+        now_s = self._time.elapsed_s()
         if now_s - measured_s >= 1:
             self._rows_per_s = (replica.rows_read - rows) / (now_s - measured_s)
             self._rate_measured = now_s, replica.rows_read
@@ -183,7 +179,7 @@ class ReplicaLoop:
         except (LogError, OSError) as error:
             if not isinstance(error, LogError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
-            now_s = time.monotonic()
+            now_s = self._time.elapsed_s()
             self._log_failing_since_s = self._log_failing_since_s or now_s
             if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:
                 raise
@@ -194,14 +190,14 @@ class ReplicaLoop:
 
     def _step_repeatedly(self, replica: Replica, timeline: Timeline) -> None:
         while self.assigned.active and not self._stopping.is_set():
-            if time.monotonic() < self._stalled_until_s:
+            if self._time.elapsed_s() < self._stalled_until_s:
                 self._stopping.wait(POLL_S)
                 continue
             before = replica.live_position.epoch
             self._busy = self._step_once(replica)
             if replica.live_position.epoch > before:
-                self._latency_s = time.time() - timeline.closes_s(replica.live_position.epoch)
-                if time.monotonic() < self._slow_until_s:
+                self._latency_s = self._time.wall_s() - timeline.closes_s(replica.live_position.epoch)
+                if self._time.elapsed_s() < self._slow_until_s:
                     self._stopping.wait(self._slow_by_s)
             if replica.finished:
                 self.state = "finished"

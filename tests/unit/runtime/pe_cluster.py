@@ -1,5 +1,6 @@
 """A small cluster of real PE replicas on the real log, without Spark: a chain of hashes stands for each operator."""
 
+import time
 import zlib
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import LogTrimmer
 from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.machine_time import MachineTime
 from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.pe_replica import PeReplica
 from holdfast.runtime.replica import ReplicaContext
@@ -61,13 +63,14 @@ class Cluster:
         self.replicas = [self.replica(name) for name in GRAPH for _ in range((counts or {}).get(name, 1))]
         self.produced = 0
 
-    def output(self, name):
-        return OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.events.append((kind, about)), clock=lambda: 0.0)
+    def output(self, name, clock=time.monotonic):
+        time_ = MachineTime(wall_s=lambda: 0.0, elapsed_s=clock)
+        return OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.events.append((kind, about)), time=time_)
 
-    def replica(self, name, **options):
+    def replica(self, name, clock=time.monotonic, **options):
         context = ReplicaContext(task(name), options.pop("contract", self.contract), TIMELINE, self.checkpoints)
         inputs = InputReader(task(name).reads, [self.store] * len(GRAPH[name]), dict.fromkeys(["src", *GRAPH], SCHEMA))
-        return PeReplica(context, inputs=inputs, output=self.output(name), compute=self.compute(name), **options)
+        return PeReplica(context, inputs=inputs, output=self.output(name, clock), compute=self.compute(name), **options)
 
     def produce(self, epochs=1):
         for _ in range(epochs):

@@ -148,7 +148,7 @@ def test_idle_replica_does_nothing_until_it_gets_an_order(monkeypatch, order):
         assert reaches(loop, "failed")
     else:
         loop.stop(wait_s=LIMIT_S)
-        assert not loop._thread.is_alive()
+        assert loop._thread.join(0.0)
 
 
 def test_kill_ends_a_replica_whose_step_catches_it():

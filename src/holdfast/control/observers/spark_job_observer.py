@@ -1,7 +1,7 @@
 """The observer of jobs on Spark. It runs the other modules of this package for each job, and takes over from prediction agents."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,8 @@ class Readers:
     It waits after the start of an orchestrator until every job has had time to be observed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, open_store: Callable[[str], Store]) -> None:
+        self._open_store = open_store
         self._observed_s: dict[str, float] = {}
         self._began_s: float | None = None
         self._cleared_s: dict[int, float] = {}
@@ -61,21 +62,25 @@ class Readers:
         due = self._cleared_s.get(view.id, self._began_s) + GONE_AFTER_S <= now
         if due and view.job.log is not None:
             self._cleared_s[view.id] = now
-            remove_ended_readers(Store(view.job.log), {name for name, at in self._observed_s.items() if at > now - GONE_AFTER_S})
+            remove_ended_readers(
+                self._open_store(view.job.log), {name for name, at in self._observed_s.items() if at > now - GONE_AFTER_S}
+            )
 
 
 class SparkJobObserver:
     """Observes the jobs of one orchestrator. All it knows about a job can be read again from the log, so it may be killed."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_store: Callable[..., Store] = Store) -> None:
+        self._open_store = open_store
         self._watchers: dict[int, _JobWatchers] = {}
-        self._readers = Readers()
+        self._readers = Readers(open_store)
 
     async def observe(self, view: JobView) -> list[Decision]:
         """Return the decisions about a job. The log is read in a thread."""
-        return await asyncio.to_thread(self._decide, view)
+        return await asyncio.to_thread(self.decide, view)
 
-    def _decide(self, view: JobView) -> list[Decision]:
+    def decide(self, view: JobView) -> list[Decision]:
+        """Return the decisions about a job. This reads the log."""
         view = _without_shared(view)
         self._readers.update(view)
         watchers = self._watchers.get(view.id)
@@ -102,7 +107,7 @@ class SparkJobObserver:
         from holdfast.prediction.contract_terms import check_orders
 
         assert view.job.log is not None
-        timeline = read_timeline(Store(view.job.log))
+        timeline = read_timeline(self._open_store(view.job.log))
         if timeline is None:
             raise HoldfastError(f"job {view.id} has not begun; change its agents after its first epoch has begun")
         check_orders(orders, view.job.contract_of(task.rpartition("/")[0]), epoch_s=timeline.epoch_s / timeline.speed)
@@ -129,13 +134,13 @@ class SparkJobObserver:
     def _watch(self, view: JobView) -> _JobWatchers | None:
         """Return the watchers of a job, or None before its first source has begun."""
         assert view.job.log is not None
-        store = Store(view.job.log, sync=view.job.sync)
+        store = self._open_store(view.job.log, sync=view.job.sync)
         timeline = read_timeline(store)
         if timeline is None:
             return None
         tasks = view.layout.tasks
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
-        others = {name: EpochLog(Store(log)) for name, log in resolve_log_locations(store, {}).items()}
+        others = {name: EpochLog(self._open_store(log)) for name, log in resolve_log_locations(store, {}).items()}
         watchers = _JobWatchers(
             tasks,
             AbsentCommitter(view.job, tasks, store, timeline, others),

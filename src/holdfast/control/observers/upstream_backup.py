@@ -41,6 +41,8 @@ class UpstreamBackup:
             living = sorted((r for r in replicas if r.task == task.name and r.state in LIVING), key=lambda r: (r.rank, r.replica))
             if len(living) > 1:
                 decisions += self._switch(task, living, now_s)
+            elif living and not living[0].active:  # a policy may leave the other replicas dead while this one lives
+                decisions.append(Activate(task.name, (living[0].replica,), cause="the only living replica"))
         return decisions
 
     def _switch(self, task: Task, living: Sequence[ReplicaView], now_s: float) -> list[Decision]:

@@ -27,9 +27,9 @@ LAST_BATCH_PREFIX = "batches up to "
 NO_BATCH = -1
 
 
-def reader_timeline(store: Store, *, epoch_s: float) -> Timeline:
+def reader_timeline(store: Store, *, epoch_s: float, now_s: float) -> Timeline:
     """Return the job's timeline. It has no end, and its epochs are counted from 1970."""
-    first = int(time.time() / epoch_s)
+    first = int(now_s / epoch_s)
     return agree_on_timeline(store, Timeline(first, None, epoch_s, opened_s=first * epoch_s))
 
 

@@ -3,11 +3,10 @@
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from holdfast.documents.job import Task
 from holdfast.log import Store
-from holdfast.log.row_files import encode_parquet
+from holdfast.log.row_files import decode_parquet, encode_parquet
 
 ROOM_BYTES = 2**16
 
@@ -39,9 +38,8 @@ class StagedBatches:
     def read(self, numbers: list[int]) -> list[pa.Table] | None:
         """Return the rows of batches; None if one is missing because another incarnation has committed it."""
         contents = [self._store.read(self._name(number)) for number in numbers]
-        if None in contents:
-            return None
-        return [pq.read_table(pa.BufferReader(content)) for content in contents]
+        tables = [decode_parquet(content) for content in contents if content is not None]
+        return tables if len(tables) == len(numbers) else None
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{number:020d}.parquet"

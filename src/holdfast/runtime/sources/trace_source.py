@@ -29,12 +29,12 @@ def trace_spans(sources: Mapping[str, DataFrame], epoch_s: float) -> Sequence[Sp
     return spans_of(with_epochs(sources, ByTime(epoch_s)))
 
 
-def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float) -> Timeline:
+def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float, now_s: float) -> Timeline:
     """Return the job's timeline, from the first to the last epoch of the trace.
 
     The trace starts now, unless another source has already started it.
     """
-    return agree_on_timeline(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
+    return agree_on_timeline(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=now_s, speed=speed))
 
 
 FetchRows = Callable[[Span], pa.Table]

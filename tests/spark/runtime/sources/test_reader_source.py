@@ -30,7 +30,7 @@ class Stage:
         self.spark, self.folder = spark, tmp_path / "in"
         self.folder.mkdir()
         self.store = Store(tmp_path / "log")
-        self.timeline = reader_timeline(self.store, epoch_s=0.5)
+        self.timeline = reader_timeline(self.store, epoch_s=0.5, now_s=time.time())
         self.files = 0
 
     def write(self, *pages):

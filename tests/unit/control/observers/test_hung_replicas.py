@@ -157,5 +157,5 @@ def test_spark_observer_fails_hung_replicas(tmp_path):
     decisions = []
     for tick in range(60):
         view = JobView(1, job, layout, "running", {}, (at(1),), frozenset(), 1000.0 + tick / 4)
-        decisions += observer._decide(view)
+        decisions += observer.decide(view)
     assert [(each.key, each.incarnation) for each in decisions if isinstance(each, FailReplica)][:1] == [("1:a/0.0", 1)]

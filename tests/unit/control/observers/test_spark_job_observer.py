@@ -51,28 +51,28 @@ def test_task_predicted_too_long_is_restarted(tmp_path, policy):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
-    assert observer._decide(predicted_view(tmp_path, state="predicting", policy=policy)) == []
-    (failed,) = observer._decide(predicted_view(tmp_path, state="handed over", policy=policy))
+    assert observer.decide(predicted_view(tmp_path, state="predicting", policy=policy)) == []
+    (failed,) = observer.decide(predicted_view(tmp_path, state="handed over", policy=policy))
     assert isinstance(failed, FailReplica) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
     handed = {"state": "handed over", "policy": policy, "replica_state": "failed"}
-    assert observer._decide(predicted_view(tmp_path, **handed)) == []  # it waits for its restart
+    assert observer.decide(predicted_view(tmp_path, **handed)) == []  # it waits for its restart
 
 
 def test_policy_never_leaves_a_predicted_task_alone(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
-    assert SparkJobObserver()._decide(predicted_view(tmp_path, state="handed over", policy="never")) == []
+    assert SparkJobObserver().decide(predicted_view(tmp_path, state="handed over", policy="never")) == []
 
 
 def test_restarted_replica_gets_time_before_it_fails_again(tmp_path):
     store = Store(tmp_path)
     agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
-    assert len(observer._decide(predicted_view(tmp_path, state="handed over"))) == 1
+    assert len(observer.decide(predicted_view(tmp_path, state="handed over"))) == 1
     again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
-    assert observer._decide(predicted_view(tmp_path, now_s=206.0, **again)) == []
-    assert observer._decide(predicted_view(tmp_path, now_s=205.0 + STEADY_S, **again)) == []
-    (failed,) = observer._decide(predicted_view(tmp_path, now_s=241.0, **again))
+    assert observer.decide(predicted_view(tmp_path, now_s=206.0, **again)) == []
+    assert observer.decide(predicted_view(tmp_path, now_s=205.0 + STEADY_S, **again)) == []
+    (failed,) = observer.decide(predicted_view(tmp_path, now_s=241.0, **again))
     assert failed.incarnation == 2
 
 
@@ -84,8 +84,8 @@ def test_epochs_are_absent_after_the_hand_over(tmp_path):
     commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
     observer = SparkJobObserver()
     handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
-    observer._decide(predicted_view(tmp_path, now_s=103.0, **handed))
-    decisions = observer._decide(predicted_view(tmp_path, now_s=104.5, **handed))
+    observer.decide(predicted_view(tmp_path, now_s=103.0, **handed))
+    decisions = observer.decide(predicted_view(tmp_path, now_s=104.5, **handed))
     assert [note.text for note in decisions if isinstance(note, Note)] == ["committed 1 absent epoch for a/0"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 

@@ -71,10 +71,15 @@ def test_lateness_is_measured_in_the_other_jobs_log(tmp_path):
     job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
     replicas = (replica(0, active=True, live=0), replica(1, active=False, state="idle"))
     view = JobView(1, job, Layout(application="j", tasks=(task,)), "running", {}, replicas, frozenset(), 105.0)
-    assert activated(SparkJobObserver()._decide(view)) == {"a/0": (0, 1)}
+    assert activated(SparkJobObserver().decide(view)) == {"a/0": (0, 1)}
 
 
 def test_task_with_one_replica_is_not_rerouted(store):
     upstream = backup(store)
     commit(store, "src", 1, at_s=101.0)
     assert upstream.check([replica(0, active=True)], 200.0) == []
+
+
+def test_idle_replica_is_activated_when_the_policy_leaves_the_others_dead(store):
+    replicas = [replica(0, active=True, state="failed"), replica(1, active=False, state="idle")]
+    assert activated(backup(store).check(replicas, 101.0)) == {"a/0": (1,)}

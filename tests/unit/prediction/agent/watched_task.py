@@ -11,6 +11,7 @@ from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
 from holdfast.prediction.agent.prediction_agent import PredictionAgent
+from holdfast.runtime.machine_time import MachineTime
 from holdfast.runtime.output_writer import OutputWriter
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
@@ -43,7 +44,7 @@ class WatchedTask:
 
     def new_agent(self):
         tell = lambda kind, about: self.events.append((kind, about))  # noqa: E731
-        outbox = OutputWriter(self.store, 0, "agent of racks/0 on n2", TIMELINE, tell, clock=lambda: self.now_s)
+        outbox = OutputWriter(self.store, 0, "agent of racks/0 on n2", TIMELINE, tell, time=MachineTime(wall_s=lambda: self.now_s))
         return PredictionAgent(
             TASK,
             self.contract,
@@ -57,9 +58,8 @@ class WatchedTask:
         )
 
     def commit(self, stream, epoch, rows, quality=Quality.EXACT):
-        box = OutputWriter(
-            self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s + self.clock_error_s
-        )
+        time = MachineTime(wall_s=lambda: self.now_s + self.clock_error_s)
+        box = OutputWriter(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, time=time)
         box.publish(stream, epoch, rows=rows, quality=quality)
 
     def commit_input(self, epoch):

@@ -1,0 +1,143 @@
+"""Everything of one schedule: machines, jobs, logs and the history of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.app.writers import WriteToken
+from holdfast.control.storage.stored_jobs import StoredPlacement
+from holdfast.documents.job import Job, Layout
+from holdfast.log import Store
+from holdfast.protocol.messages import AssignedReplica
+
+from .node import Host, Node
+from .orchestrator import Orchestrator
+from .rows import Row, to_rows
+from .scheduler import Machine, Scheduler
+from .sim_query import QueryCheckpoint, SimQuery
+from .sim_store import Folders, SimStore
+from .workload import FIRST, Workload
+
+
+@dataclass
+class Target:
+    """What a user's writer writes to. With a token it refuses older claims, in the same step that takes the rows."""
+
+    epochs: dict[int, tuple[Row, ...]] = field(default_factory=dict)
+    claims: dict[int, int] = field(default_factory=dict)
+
+    def write(self, rows: pa.Table, epoch: int, quality: str, token: WriteToken | None) -> None:
+        if token is not None:
+            if token.claim < self.claims.get(epoch, 0):
+                return
+            self.claims[epoch] = token.claim
+        self.epochs[epoch] = tuple(sorted(to_rows(rows)))
+
+
+@dataclass
+class JobModel:
+    """A job of a schedule: its document, its workload, and what exists outside of holdfast: sources and targets."""
+
+    number: int
+    job: Job
+    layout: Layout
+    load: Workload
+    logs: dict[str, str | None] = field(default_factory=dict)
+    placed: bool = False
+    targets: dict[str, Target] = field(default_factory=dict)
+    queries: dict[str, SimQuery] = field(default_factory=dict)
+    checkpoints: dict[str, QueryCheckpoint] = field(default_factory=dict)
+    now_s: Callable[[], float] = lambda: 0.0
+    started_s: float = 0.0
+
+    def target(self, sink: str) -> Target:
+        return self.targets.setdefault(sink, Target())
+
+    def query_checkpoint(self, task: str) -> QueryCheckpoint:
+        return self.checkpoints.setdefault(task, QueryCheckpoint())
+
+    def arrived_rows(self, source: str) -> list[Row]:
+        """Return the rows that have arrived at a source with a reader: its trace, one epoch per second."""
+        seconds = self.now_s() - self.started_s
+        return [row for row in self.load.trace[source] if row[3] - FIRST <= seconds]
+
+
+class World:
+    """The simulated machines and what runs on them."""
+
+    def __init__(self, scheduler: Scheduler, *, nodes: int, offsets_s: list[float], observe_every_s: float) -> None:
+        self.scheduler, self.observe_every_s = scheduler, observe_every_s
+        self.history: list[tuple[float, str, dict[str, Any]]] = []
+        self.locations: dict[str, Folders] = {}
+        self.jobs: dict[int, JobModel] = {}
+        self.database: dict[str, StoredPlacement] = {}
+        self.host_count = 0
+        self.starts: dict[tuple[str, int], int] = {}
+        self.on_change: list[Callable[[str, str, bytes | None, bytes | None], None]] = []
+        self.orchestrator_machine = Machine("control", offset_s=offsets_s[-1])
+        self.nodes = [Node(self, f"n{index}", offsets_s[index]) for index in range(nodes)]
+        self.terms = 1
+        self.orchestrator: Orchestrator | None = Orchestrator(self, 1)
+
+    def open(self, location: str, *, what: str = "log") -> Store:
+        """Open a store, as a process of its own does."""
+        return SimStore(location, self.locations.setdefault(location, {}), self.scheduler, self._changed, what=what)
+
+    def log_of(self, job: str) -> str:
+        return next(str(model.job.log) for model in self.jobs.values() if model.job.job == job)
+
+    def place(self, model: JobModel) -> None:
+        """Submit a job."""
+        self.jobs[model.number] = model
+        model.now_s, model.started_s = lambda: self.scheduler.now_s, self.scheduler.now_s
+        if self.orchestrator is None or not self.orchestrator.answers:
+            self.scheduler.call_at(self.scheduler.now_s + 1.0, lambda: self.place(model))
+            return
+        self.orchestrator.add_job(model)
+        model.placed = True
+
+    def turn(self) -> None:
+        """Let the scheduler act at a moment when the current actor does not use the log."""
+        trap = self.scheduler.step(log=False)
+        if trap is not None:
+            self.scheduler.finish(trap)
+
+    def emit(self, kind: str, about: dict[str, Any]) -> None:
+        self.history.append((self.scheduler.now_s, kind, about))
+
+    def emitter(self, host: Host) -> Callable[[str, dict[str, Any]], None]:
+        """Return a function that writes into the history, as long as the host lives."""
+
+        def emit(kind: str, about: dict[str, Any]) -> None:
+            if host.process.alive:
+                self.emit(kind, about)
+
+        return emit
+
+    def note_start(self, assigned: AssignedReplica) -> None:
+        key = assigned.key, assigned.incarnation
+        self.starts[key] = self.starts.get(key, 0) + 1
+        self.emit("start", {"replica": assigned.key, "incarnation": assigned.incarnation})
+
+    def restart_orchestrator(self) -> None:
+        self.terms += 1
+        self.orchestrator = Orchestrator(self, self.terms)
+
+    def kill_orchestrator(self) -> None:
+        if self.orchestrator is not None:
+            self.scheduler.kill(self.orchestrator.process)
+            self.orchestrator = None
+
+    def agent_documents(self, model: JobModel) -> Mapping[str, Mapping[str, Any]]:
+        return {}
+
+    def kill_agents(self, node: str) -> None:
+        """Kill the prediction agents on a node."""
+
+    def _changed(self, location: str, name: str, old: bytes | None, new: bytes | None) -> None:
+        for call in self.on_change:
+            call(location, name, old, new)
