@@ -122,6 +122,8 @@ class Orchestrator:
         finally:
             for task in self._tasks:
                 task.cancel()
+            for job in self.jobs.values():
+                job.cancel_background()
             self.persistence.database.stop_waiting()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.to_thread(self.persistence.database.close, release=self.ended.exception() is None)
@@ -261,7 +263,8 @@ class Orchestrator:
             self._start_worker(job)
 
     def _start_worker(self, job: JobState) -> None:
-        if not self.recovering and job.queue and (job.worker is None or job.worker.done()):
+        free = job.worker is None or job.worker.done()
+        if free and job.queue and not self.recovering and not self.stopping:
             job.worker = asyncio.create_task(self._process_queue(job))
             self._tasks.add(job.worker)
             job.worker.add_done_callback(self._tasks.discard)

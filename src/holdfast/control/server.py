@@ -190,7 +190,8 @@ def prepare_work(work: Path) -> Tokens:
 def lock_work(work: Path) -> Iterator[str]:
     """Hold the work folder during the block, and yield its name for the lease. Raises HoldfastError if another process holds it.
 
-    The system releases the lock when the process ends. Who gets it may therefore replace the folder's last leader at once.
+    The system releases the lock when the process ends. Who gets it may therefore replace the folder's last leader at once. A copy
+    of the folder, as for a standby, has another name, because its file has another number.
     """
     path = work / LOCK
     try:
@@ -209,7 +210,7 @@ def lock_work(work: Path) -> Iterator[str]:
             name = secrets.token_hex(8)
             os.write(file, f"{name}\n".encode())
             os.fsync(file)
-        yield f"{name}@{socket.gethostname()}"
+        yield f"{name}.{os.fstat(file).st_ino}@{socket.gethostname()}"
     finally:
         os.close(file)
 

@@ -25,12 +25,14 @@ from holdfast.node.pe_host_watch import HUNG_S, PeHostWatch
 from holdfast.node.pe_hosts import PeHost
 from holdfast.node.replica_changes import assignment_order, fail_replicas_of_dead_host, runnable_assignment
 from holdfast.node.reports import Reports
-from holdfast.protocol.messages import AgentStatus, Assignment, Beat, Registration, ReplicaStatus
+from holdfast.protocol.messages import OLDEST_PROTOCOL, PROTOCOL, AgentStatus, Assignment, Beat, Registration, ReplicaStatus
 from holdfast.protocol.node_link import (
     CallRefused,
     LinkError,
     NodeLink,
+    NoLeader,
     OrchestratorBusy,
+    OrchestratorSuperseded,
     RegistrationOutdated,
 )
 
@@ -77,7 +79,7 @@ class NodeController:
         self._log, self._rng, self._now = log, rng, monotonic
         self._state_lock = asyncio.Lock()  # held while an assignment is accepted, and while changes are looked for and recorded
         self._new_reports = asyncio.Event()
-        self._term = 0
+        self._term = self._registration = 0
         self._beat_every_s = 1.0
         self._watch = PeHostWatch(
             host, reports, log=log, monotonic=monotonic, hung_after_s=hung_after_s, on_change=self._new_reports.set
@@ -156,6 +158,8 @@ class NodeController:
                 self._log_link_error(error)
                 outage_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, CallRefused) else self._now() - last_contact_s
                 pause_s = min(max(RETRY_S, RETRY_SHARE * outage_s), RETRY_MAX_S)
+                if isinstance(error, NoLeader):
+                    pause_s = min(pause_s, self._beat_every_s / 2)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             except (sqlite3.Error, OSError) as error:  # such as a full disk: the next registration fetches the assignment again
                 self._log_storage_error(STORE_ASSIGNMENT, error)
@@ -184,12 +188,15 @@ class NodeController:
         async with self._state_lock:
             replicas, agents = self._replica_statuses(), self._agent_statuses()
             status = self.host.status() if self.host.alive() else None
+            reported = self.reports.last
         newest = max(self._term, self.assignment.term)
         answer = await self.link.register(
             Registration(
+                protocol=PROTOCOL,
                 name=self.node.name,
                 controller=self.reports.owner,
                 heard=newest,
+                reported=reported,
                 cores=self.node.cores,
                 memory_bytes=self.node.memory_bytes,
                 host_kind=self.node.host_kind,
@@ -200,9 +207,17 @@ class NodeController:
                 agents=agents,
             )
         )
+        if answer.protocol < OLDEST_PROTOCOL:
+            raise CallRefused(f"the orchestrator speaks version {answer.protocol} of the protocol; update it before its nodes")
+        if answer.term == self.assignment.term and answer.generation < self.assignment.generation:
+            raise OrchestratorSuperseded(
+                f"the orchestrator uses term {answer.term} for a second time, because its database lost transactions; "
+                "start it with --restored"
+            )
         if self._link_error is not None or answer.term != self._term:
             self._log(f"registered as {self.node.name} with the orchestrator of term {answer.term}")
-        self._term, self._link_error, self._beat_every_s = answer.term, None, answer.every_s
+        self._term, self._registration, self._link_error = answer.term, answer.generation, None
+        self._beat_every_s = answer.every_s
         await asyncio.to_thread(self.reports.acknowledge, answer.acknowledged)
 
     def _replica_statuses(self) -> tuple[ReplicaStatus, ...]:
@@ -252,6 +267,7 @@ class NodeController:
         newest = self.assignment
         beat = Beat(
             term=self._term,
+            registration=self._registration,
             controller=self.reports.owner,
             reports=reports,
             host=self.host.status() if self.host.alive() else None,
@@ -271,7 +287,9 @@ class NodeController:
         while True:
             present = self.assignment
             newer = await self.link.assignment(present.term, present.generation, controller=self.reports.owner)
-            if newer is not None and assignment_order(newer) > assignment_order(self.assignment):
+            if newer is None or newer.term != self._term:
+                continue  # an answer of an orchestrator that was replaced
+            if assignment_order(newer) > assignment_order(self.assignment):
                 await self._accept(newer)
 
     async def _accept(self, assignment: Assignment) -> None:

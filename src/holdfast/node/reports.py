@@ -119,6 +119,11 @@ class Reports:
         return self._count
 
     @property
+    def last(self) -> int:
+        """The number of the newest report."""
+        return self._last
+
+    @property
     def assignment(self) -> Assignment:
         """The newest accepted assignment, complete."""
         return self._assignment

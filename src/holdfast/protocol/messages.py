@@ -3,6 +3,9 @@
 The orchestrator sends a node the desired state, not commands: an assignment lists every replica that the node should run. The node
 starts what is missing and stops what is not listed. So a message that is lost, duplicated or late does no harm, and a new
 orchestrator need not know what the previous one sent.
+
+Orchestrator and nodes may have different versions while a cluster is updated. A receiver ignores fields that it does not know, and
+a new field has a default. Whatever else changes needs a new PROTOCOL.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, ConfigDict, FailFast, Field
 
 from holdfast.documents.document import Part
+
+PROTOCOL, OLDEST_PROTOCOL = 1, 1
+"""The version of these messages, and the oldest version of the other side that this one understands."""
 
 SLOTS = "replicas"
 """The label that limits the replicas of a node. Without it, the limit follows from the cores."""
@@ -51,6 +57,12 @@ Many = Annotated[tuple[T, ...], FailFast()]
 
 
 class Message(Part):
+    """A message, or a part of one. Fields that only a later version knows are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Finite(Message):
     """A message of a node. It contains no NaN or infinity, because one would make the list of all nodes invalid JSON."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -73,7 +85,7 @@ PassedOn = Annotated[dict[str, Any], AfterValidator(_without_nan)]
 """Values that the control plane passes on without reading them."""
 
 
-class AssignedReplica(Part):
+class AssignedReplica(Message):
     """A replica that should be on a node.
 
     The orchestrator increases `incarnation` to start it again. `rank` orders the replicas of a task: 0 is the primary. An inactive
@@ -93,7 +105,7 @@ class AssignedReplica(Part):
         return f"{self.job}:{self.pe}/{self.task}.{self.replica}"
 
 
-class AssignedAgent(Part):
+class AssignedAgent(Message):
     """A prediction agent that should be on a node. It watches one task of a job, in its own process.
 
     `orders` change its settings; the control plane does not read them. `revision` grows with every change.
@@ -109,7 +121,7 @@ class AssignedAgent(Part):
         return f"{self.job}:{self.task}"
 
 
-class Assignment(Part):
+class Assignment(Message):
     """Everything that should run on a node. `jobs` has the settings of each job for the PE host; the control plane does not read
     them. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
 
@@ -120,7 +132,7 @@ class Assignment(Part):
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
 
 
-class ReplicaStatus(Message):
+class ReplicaStatus(Finite):
     """The status of a replica. `live` and `clean` are its positions: the last epoch processed from first and from final records.
 
     `error` explains a failure. A node gives the state `lost` to a replica whose PE host died. `lag_s` is its lag behind the close
@@ -141,7 +153,7 @@ class ReplicaStatus(Message):
     caught_up: bool = False
 
 
-class HostStatus(Message):
+class HostStatus(Finite):
     """The status that a PE host or a prediction agent writes several times a second, independently of its progress.
 
     `about` has further values.
@@ -162,7 +174,7 @@ class HostStatus(Message):
     about: PassedOn = Field(default_factory=dict)
 
 
-class AgentStatus(Message):
+class AgentStatus(Finite):
     """The status of a prediction agent: whether it lives, how often it was started, its orders and its own last status."""
 
     key: str
@@ -173,7 +185,7 @@ class AgentStatus(Message):
     status: HostStatus | None = None
 
 
-class Report(Message):
+class Report(Finite):
     """A change of a replica's state. The node keeps it until the orchestrator has acknowledged it, in order of `number`.
 
     `lost`: the PE host died, so the replica itself is not to blame.
@@ -187,17 +199,20 @@ class Report(Message):
     error: Reason | None = None
 
 
-class Registration(Part):
+class Registration(Message):
     """A node's offer, with its present `replicas` and `agents`. A new orchestrator compares the replicas with its own state, and
     leaves the agents as they are. `process` is the status of the PE host, without replicas.
 
     `controller` identifies the node's controller, also after a restart: another controller with the same name has another one.
-    `heard` is the highest term that the node has obeyed. It does not obey an orchestrator with a lower term.
+    `heard` is the highest term that the node has obeyed. It does not obey an orchestrator with a lower term. `reported` is the
+    number of the last report that is older than `replicas`.
     """
 
+    protocol: Whole = 1
     name: str
     controller: str = ""
     heard: Whole = 0
+    reported: Whole = 0
     cores: float
     memory_bytes: int
     host_kind: str = "spark"
@@ -208,23 +223,30 @@ class Registration(Part):
     agents: Many[AgentStatus] = ()
 
 
-class RegistrationAnswer(Part):
-    """The answer to a registration: the orchestrator's term, the seconds between beats, and the last accepted report."""
+class RegistrationAnswer(Message):
+    """The answer to a registration: the orchestrator's term, the seconds between beats, and the last accepted report.
 
+    `generation` is higher than that of every earlier assignment and registration of the node in this term.
+    """
+
+    protocol: int = 1
     term: int
     generation: int
     every_s: float
     acknowledged: int
 
 
-class Beat(Message):
+class Beat(Finite):
     """A node's periodic message, with the reports not yet acknowledged and the status of its PE host.
 
-    `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains; else 0. `unhosted`: the
-    generation of the node's assignment, while no PE host runs anything; replicas that are not in that generation do not run there.
+    `registration` is the generation in the answer to the node's last registration (0: unknown). A beat of an earlier registration
+    was overtaken and is refused. `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains;
+    else 0. `unhosted`: the generation of the node's assignment, while no PE host runs anything; replicas that are not in that
+    generation do not run there.
     """
 
     term: Whole
+    registration: Whole = 0
     controller: str = ""
     reports: Many[Report] = ()
     host: HostStatus | None = None
@@ -233,7 +255,7 @@ class Beat(Message):
     agents: Many[AgentStatus] = ()
 
 
-class BeatAnswer(Part):
+class BeatAnswer(Message):
     """The answer to a beat: the last report that was accepted, and the newest generation of the node's assignment."""
 
     term: int

@@ -30,6 +30,10 @@ class OrchestratorUnreachable(LinkError):
     """The orchestrator did not answer, or it or a proxy before it answered with a server error (5xx)."""
 
 
+class NoLeader(OrchestratorUnreachable):
+    """Every orchestrator that answered is a standby. One of them becomes the leader soon."""
+
+
 class OrchestratorBusy(LinkError):
     """The orchestrator takes no reports now: it is recovering, or this node calls too often. Try again."""
 
@@ -153,6 +157,7 @@ class NodeLink:
     async def register(self, registration: Registration) -> RegistrationAnswer:
         """Register the node with the first orchestrator that answers as the leader. Looks up the addresses again."""
         self._address = self._locate()
+        errors: list[LinkError] = []
         for remaining in reversed(range(len(self._address.urls))):
             try:
                 answer = _parse(await self._call("POST", "/v1/nodes", registration), RegistrationAnswer)
@@ -164,10 +169,12 @@ class NodeLink:
                 return answer
             except RegistrationOutdated as error:
                 raise NodeNameTaken(str(error)) from error
-            except (OrchestratorUnreachable, OrchestratorSuperseded):
+            except (OrchestratorUnreachable, OrchestratorSuperseded) as error:
                 self._leader += 1
+                errors.append(error)
                 if not remaining:
-                    raise
+                    telling = (each for kind in (OrchestratorSuperseded, NoLeader) for each in errors if isinstance(each, kind))
+                    raise next(telling, error) from None
         raise AssertionError("there is at least one address")
 
     async def beat(self, beat: Beat) -> BeatAnswer:
@@ -210,7 +217,9 @@ def _error_class(status: int) -> type[LinkError]:
         return RegistrationOutdated
     if status in (429, 503):
         return OrchestratorBusy
-    return OrchestratorUnreachable if status >= 500 or status == NOT_LEADER else CallRefused
+    if status == NOT_LEADER:
+        return NoLeader
+    return OrchestratorUnreachable if status >= 500 else CallRefused
 
 
 def error_text(content: bytes) -> str:

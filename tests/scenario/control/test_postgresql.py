@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from holdfast.control.storage import stored_jobs
 from holdfast.control.storage.database import Candidate, Database, Fenced
-from holdfast.control.storage.engines import database_engine, database_url
+from holdfast.control.storage.engines import SESSION, database_engine, database_url
 from holdfast.control.storage.schema import fence
 from holdfast.documents.job import Job
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable, find_client
@@ -167,3 +167,15 @@ def test_simultaneous_first_starts_get_different_terms(server):
 
     with ThreadPoolExecutor(4) as pool:
         assert sorted(pool.map(taken, range(4))) == [1, 2, 3, 4]
+
+
+def test_server_is_told_the_limits_of_every_connection(server):
+    """They end what a leader that was cut off, or a statement that hangs, would keep from its successor."""
+    engine = database_engine(database_url(server.database("limits")))
+    with engine.connect() as connection:
+        assert {name: connection.exec_driver_sql(f"SHOW {name}").scalar() for name in SESSION} == SESSION
+        connection.exec_driver_sql("SET statement_timeout = '50ms'")
+        with pytest.raises(DBAPIError, match="statement timeout"):
+            connection.exec_driver_sql("SELECT pg_sleep(60)")
+        connection.rollback()
+    engine.dispose()

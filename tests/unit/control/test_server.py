@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -64,3 +65,13 @@ def test_invalid_token_is_reported_and_invalid_address_replaced(tmp_path, conten
         server.prepare_work(tmp_path)
     server.write_address(tmp_path, "http://127.0.0.1:8470")
     assert (tmp_path / "address").read_text() == "http://127.0.0.1:8470\n"
+
+
+def test_copied_work_folder_has_another_name(tmp_path):
+    """Only the folder's own orchestrator may replace its last leader at once; a standby is often set up with a copy."""
+    (tmp_path / "a").mkdir()
+    with server.lock_work(tmp_path / "a") as name:
+        pass
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    with server.lock_work(tmp_path / "a") as again, server.lock_work(tmp_path / "b") as copied:
+        assert name == again != copied

@@ -57,7 +57,7 @@ class Orchestrator:
             assert headers["x-holdfast-node"] == "n1"
             self.registrations.append(Registration.model_validate_json(body))
             self.known = True
-            return answer(200, term=self.term, generation=0, every_s=0.05, acknowledged=self.acknowledged)
+            return answer(200, term=self.term, generation=self.assignment.generation, every_s=0.05, acknowledged=self.acknowledged)
         if not self.known:
             return answer(409, error="not registered")
         if split.path.endswith("/beat"):

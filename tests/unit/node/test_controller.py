@@ -8,7 +8,8 @@ import re
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import AgentStatus, AssignedReplica, HostStatus
+from holdfast.protocol.http_client import HttpResponse
+from holdfast.protocol.messages import AgentStatus, AssignedReplica, Assignment, HostStatus
 from holdfast.protocol.node_link import CallRefused
 from holdfast_papers.system_s.node_fleet import InProcessHost
 
@@ -409,5 +410,47 @@ def test_beat_of_a_living_host_leaves_unhosted_empty(bench):
         await bench.until(lambda: (A.key, 1, "running") in bench.reported())
         assert bench.orchestrator.beats[-1].host is not None
         assert bench.orchestrator.beats[-1].unhosted is None
+
+    bench.play(scenario)
+
+
+def test_assignment_of_a_replaced_orchestrator_is_ignored(bench):
+    """Its answer arrives after the node has registered with the next orchestrator, which has not assigned anything yet."""
+
+    async def scenario(bench):
+        bench.orchestrator.assign(AssignedReplica(job=1, pe="x", task=0, replica=0))
+        await bench.until(lambda: bench.starts)
+        late = bench.orchestrator.assignment.model_copy(update={"generation": 99, "replicas": ()})
+        answers = [late, None]
+        held = bench.orchestrator.held
+
+        async def late_first(term, generation):
+            if (answer := answers.pop(0) if answers else None) is not None:
+                return HttpResponse(200, answer.model_dump_json().encode())
+            return await held(term, generation)
+
+        bench.orchestrator.held = late_first
+        bench.orchestrator.replaced()
+        bench.orchestrator.assignment = bench.orchestrator.assignment.model_copy(update={"generation": 2})
+        await bench.until(lambda: bench.controller.assignment.term == 2)
+        assert not answers
+        assert len(bench.starts) == 1 and bench.controller.assignment.replicas
+
+    bench.play(scenario)
+
+
+def test_orchestrator_that_uses_a_term_twice_is_not_obeyed(bench):
+    """Its database lost transactions in a failover, so it has taken a term that the node already knows."""
+
+    async def scenario(bench):
+        for _ in range(3):
+            bench.orchestrator.assign(AssignedReplica(job=1, pe="x", task=0, replica=0))
+        await bench.until(lambda: bench.controller.assignment.generation == 3)
+        bench.orchestrator.known = False
+        bench.orchestrator.assignment = Assignment(term=1, generation=1)
+        await bench.until(lambda: any("uses term 1 for a second time" in line for line in bench.log))
+        assert bench.controller.assignment.replicas
+        bench.orchestrator.replaced()
+        await bench.until(lambda: bench.controller.assignment.term == 2)
 
     bench.play(scenario)

@@ -110,10 +110,10 @@ def test_invalid_stored_assignment_is_refused(tmp_path):
     path = tmp_path / "reports.db"
     Reports(path, clock=time.time).close()
     with closing(sqlite3.connect(path)) as stored:
-        stored.execute("""INSERT INTO assignment VALUES ('{"term": 1, "flavour": 2}')""")
+        stored.execute("""INSERT INTO assignment VALUES ('{"term": "one", "flavour": 2}')""")
         stored.commit()
     with pytest.raises(
-        HoldfastError, match=r"the stored assignment is not valid for this version of holdfast \(flavour: .*give a new --work"
+        HoldfastError, match=r"the stored assignment is not valid for this version of holdfast \(term: .*give a new --work"
     ):
         Reports(path, clock=time.time)
 

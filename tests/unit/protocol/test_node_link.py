@@ -10,6 +10,7 @@ from holdfast.protocol.node_link import (
     CallRefused,
     NodeLink,
     NodeNameTaken,
+    NoLeader,
     OrchestratorAddress,
     OrchestratorBusy,
     OrchestratorSuperseded,
@@ -70,8 +71,11 @@ async def test_node_registers_with_the_orchestrator_that_leads():
     registration = Registration(name="n1", heard=2, cores=1, memory_bytes=1)
     assert (await several.register(registration)).term == 2
     assert (await several.beat(Beat(term=2))).term == 2
-    answers["http://leader/v1/nodes"] = answers["http://standby/v1/nodes"]
+    answers["http://leader/v1/nodes"] = answers["http://old/v1/nodes"]
     with pytest.raises(OrchestratorSuperseded, match="has already obeyed term 2; if its database is a restored backup"):
+        await several.register(registration)
+    answers["http://leader/v1/nodes"] = answers["http://old/v1/nodes"] = HttpResponse(502, b"")
+    with pytest.raises(NoLeader):  # the node tries again soon, because a standby is about to lead
         await several.register(registration)
 
 

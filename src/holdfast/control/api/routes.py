@@ -27,7 +27,7 @@ from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
 from holdfast.documents.document import FieldError, Part
 from holdfast.documents.job import Job
-from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
+from holdfast.protocol.messages import PROTOCOL, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
 
 T = TypeVar("T")
 
@@ -258,8 +258,10 @@ class Api(Plugin):
         ):
             raise Refusal(429, f"node '{offer.name}' registers too often; wait", headers={"Retry-After": "1"})
         node = self.orchestrator.resources.register(offer)
+        await self._until_stored()
         return ApiAnswer(
             RegistrationAnswer(
+                protocol=PROTOCOL,
                 term=self.orchestrator.term,
                 generation=node.generation,
                 every_s=node.every_s,
@@ -275,11 +277,15 @@ class Api(Plugin):
         if beat.reports and self.orchestrator.recovering:
             raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
         answer = self.orchestrator.resources.take_beat(node, beat)
+        await self._until_stored()
+        return ApiAnswer(answer)
+
+    async def _until_stored(self) -> None:
+        """Wait until what nodes have reported is stored, because only then it is acknowledged. Raises Refusal after DONE_S."""
         if unstored := self.orchestrator.restart_policy.unstored:
             _, waiting = await asyncio.wait(set(unstored), timeout=DONE_S)
             if waiting or self.orchestrator.stopping:
                 raise Refusal(503, "the reports are not stored yet; send them again", headers={"Retry-After": "1"})
-        return ApiAnswer(answer)
 
     async def assignment(self, request: ApiRequest) -> ApiAnswer:
         newer = await self.orchestrator.resources.assignment(

@@ -21,7 +21,7 @@ class JobState:
     `refs` are the jobs whose streams it reads or whose PEs it shares, from name to number. `placement` has the nodes of its
     replicas until they are assigned. The database has `stored_entries` entries of its history, and its layout and placement if
     `layout_stored` and `placement_stored` are true. `failed` says that an error, not a user, ends the job. `read_error` says why
-    the stored job could not be read; such a job can only fail.
+    the stored job was set aside; such a job can only be canceled.
     """
 
     id: int

@@ -98,10 +98,12 @@ class PlacedReplica:
     def observe(self, state: str, *, incarnation: int, error: str | None, at_s: float) -> bool:
         """Take a state that its node reports; return whether the state changed.
 
-        Reports may arrive twice and beats out of order, so a report about another incarnation, or about one that is over, is
-        ignored.
+        Reports may arrive twice and beats out of order, so a report about another incarnation, about one that is over, or about the
+        start of one that runs, is ignored.
         """
         if incarnation != self.incarnation or self.state in OVER or self.state == state:
+            return False
+        if state == "starting" and self.state == "running":
             return False
         self.died_with_host = state == "lost"
         if state in ("stopped", "lost") and self.stopping is None:

@@ -19,7 +19,17 @@ from holdfast.control.placement.rules import RACK
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage.stored_jobs import set_draining
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, BeatAnswer, HostStatus, Registration, ReplicaStatus
+from holdfast.protocol.messages import (
+    MAX_REASON,
+    OLDEST_PROTOCOL,
+    SLOTS,
+    Assignment,
+    Beat,
+    BeatAnswer,
+    HostStatus,
+    Registration,
+    ReplicaStatus,
+)
 
 TICK_S = 0.25
 MAX_NODES = 10_000
@@ -42,7 +52,8 @@ class UnknownNode(HoldfastError):
 @dataclass(slots=True, eq=False)
 class Node:
     """A node as the orchestrator sees it. `last_beat_s` is the time of its last beat by the orchestrator's waking time; `every_s`
-    is the beat interval that it last received; `registrations` limits how often it registers."""
+    is the beat interval that it last received; `registered` is the generation that its registration began with; `registrations`
+    limits how often it registers."""
 
     offer: Registration
     last_beat_s: float
@@ -51,6 +62,7 @@ class Node:
     state: Literal["up", "lost"] = "up"
     draining: bool = False
     acknowledged: int = 0
+    registered: int = 0
     generation: int = 1
     host: HostStatus | None = None
     stalled_s: float = 0.0
@@ -134,6 +146,11 @@ class ResourceManager(Plugin):
         Raises Conflict while another controller runs under that name, because both would run the same replicas; and for a node that
         has heard from a later orchestrator, because it would obey only that one.
         """
+        if offer.protocol < OLDEST_PROTOCOL:
+            raise HoldfastError(
+                f"node '{offer.name}' speaks version {offer.protocol} of the protocol, and this orchestrator wants at least "
+                f"{OLDEST_PROTOCOL}; update the node"
+            )
         if offer.heard > self.orchestrator.term:
             raise Conflict(self._refuse_later_term(offer))
         previous = self.nodes.get(offer.name)
@@ -154,8 +171,11 @@ class ResourceManager(Plugin):
             host=offer.process,
             generation=(self._forgotten if previous is None else previous.generation) + 1,
         )
+        node.registered, node.acknowledged = node.generation, offer.reported
         if previous is not None:
             node.registrations = previous.registrations
+            if previous.offer.controller == offer.controller:  # another controller numbers its reports anew
+                node.acknowledged = max(previous.acknowledged, offer.reported)
             previous.changed.set()
         self.nodes[offer.name] = node
         if previous is None or returns:
@@ -193,6 +213,8 @@ class ResourceManager(Plugin):
     def mark_alive(self, name: str, beat: Beat) -> Node:
         """Note that a node lives, even if the reports in its beat are refused. Raises UnknownNode."""
         node = self.registered_node(name, beat.term, beat.controller)
+        if beat.registration and beat.registration < node.registered:
+            raise UnknownNode(f"node '{name}' has registered again since it sent this beat")
         node.last_beat_s, node.stalled_s = self._now_s(), beat.stalled_s
         return node
 

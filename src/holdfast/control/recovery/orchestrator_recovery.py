@@ -8,6 +8,7 @@ transition `recover` of its stored state.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,16 +17,15 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from holdfast.control.jobs.job_state import JobState
-from holdfast.control.jobs.machine_document import RECOVER, Machine
+from holdfast.control.jobs.machine_document import RECOVER, Machine, State, shipped_machines
 from holdfast.control.jobs.state_machine import Lifecycle, StateChange
 from holdfast.control.nodes.resource_manager import TICK_S, WakingTime
-from holdfast.control.plugins import Plugin
+from holdfast.control.plugins import Plugin, shipped_actions
 from holdfast.control.storage import stored_jobs
 from holdfast.control.storage.database import RESTORED_SKIP
 from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.documents.document import restore_document
-from holdfast.documents.job import Job, Layout
-from holdfast.errors import HoldfastError
+from holdfast.documents.job import Job, Layout, Task
 
 D = TypeVar("D", Job, Layout)
 
@@ -65,21 +65,22 @@ class OrchestratorRecovery(Plugin):
         self.orchestrator.resume()
 
     def _add_job(self, stored: StoredJob, history: Sequence[StateChange]) -> None:
-        """Phase 1 for one job: restore it and queue its `recover`. A job that cannot be read fails instead, so that it does not
-        keep the others from recovering."""
+        """Phase 1 for one job: restore it and queue its `recover`. A job that cannot be read is set aside."""
         job = restore_job(stored, history, self.orchestrator.machines)
         self.orchestrator.add_recovered_job(job)
-        if job.read_error and not job.is_stopping:
+        if job.read_error:
             self.orchestrator.say(job.read_error)
-            event = next((event for event in ("error", "cancel") if event in job.transitions), RECOVER)
-            self.orchestrator.post(job, event, cause=job.read_error)
-        else:
+            self.orchestrator.events.emit("control", job.read_error, job=job.id)
+        if RECOVER in job.transitions:
             self.orchestrator.post(job, RECOVER, cause="the orchestrator was started again")
 
     def _restore_replicas(self, placements: Sequence[StoredPlacement], ended: Sequence[StoredJob]) -> None:
         """Phase 2: map the jobs with placements on the graph, and add all replicas, also those of ended jobs that other jobs
         share."""
         placed_jobs = {placement.job for placement in placements}
+        for job in self.orchestrator.jobs.values():
+            if job.read_error and not (job.layout is not None and job.layout.tasks):
+                job.layout = _placed_layout(job, placements)
         for job in self.orchestrator.jobs.values():
             if job.layout is not None and (job.id in placed_jobs or job.refs):
                 self.orchestrator.dataflow.restore(job)
@@ -137,35 +138,68 @@ class StoredState:
 
 
 def restore_job(stored: StoredJob, history: Sequence[StateChange], machines: Mapping[str, Machine]) -> JobState:
-    """Return the in-memory state of a stored job."""
-    if stored.type not in machines:
-        raise HoldfastError(
-            f"job {stored.id} ('{stored.name}') has the type '{stored.type}', and there is no such machine; "
-            f"machines are: {', '.join(sorted(machines))}; give its document with --machine"
-        )
-    machine = machines[stored.type]
-    if stored.state not in machine.states:
-        raise HoldfastError(
-            f"job {stored.id} ('{stored.name}') is {stored.state}, and machine '{stored.type}' has no such state; "
-            f"states are: {', '.join(machine.states)}; give the document that the job started with by --machine"
-        )
+    """Return the in-memory state of a stored job. A job that this version or its machines do not know is set aside."""
+    job, error = _read(stored, stored.document, Job)
+    layout, layout_error = _read(stored, stored.layout, Layout)
+    error = error or layout_error or _unknown_state(stored, machines)
+    machine = machines[stored.type] if not error else set_aside(stored.state)
+    if job is None:
+        log = _raw(stored.document).get("log")
+        job = Job.model_construct(job=stored.name, type=stored.type, host_kind=stored.host_kind, log=log)
+    if layout is None and stored.layout is not None:
+        layout = Layout.model_construct(application="", tasks=(), nodes={}, settings=_raw(stored.layout).get("settings", {}))
     states = {change.state for change in history}
     written = frozenset(name for name in states & machine.states.keys() if machine.states[name].persisted)
-    document, document_error = _read(stored, stored.document, Job)
-    layout, layout_error = _read(stored, stored.layout, Layout)
     return JobState(
         stored.id,
-        document or Job.model_construct(job=stored.name, type=stored.type, host_kind=stored.host_kind),
+        job,
         machine,
         Lifecycle(stored.id, stored.state, written | {stored.state}, len(history), tuple(history)),
         stored.submitted_s,
         layout=layout,
         refs=dict(stored.refs),
-        reason=stored.reason,
+        reason=error or stored.reason,
         failed=bool(history) and history[-1].event != "cancel",
         stored_entries=len(history),
         layout_stored=stored.layout is not None,
-        read_error=document_error or layout_error,
+        placement_stored=bool(error),
+        read_error=error,
+    )
+
+
+def _placed_layout(job: JobState, placements: Sequence[StoredPlacement]) -> Layout:
+    """Return a layout of the tasks that are placed, for a job whose own layout cannot be read."""
+    tasks = sorted({placed.task for placed in placements if placed.job == job.id})
+    settings = job.layout.settings if job.layout is not None else {}
+    each = (Task(pe=pe, task=int(number), kind="light") for pe, _, number in (task.rpartition("/") for task in tasks))
+    return Layout(application=job.name, tasks=tuple(each), settings=settings)
+
+
+def set_aside(state: str) -> Machine:
+    """Return the machine of a job that is set aside: it stays in its state, and its PEs on their nodes, until it is canceled.
+
+    >>> sorted(set_aside("migrating").states["migrating"].transitions)
+    ['cancel']
+    """
+    streaming = shipped_machines(shipped_actions())["streaming"]
+    if state in streaming.states and "stopped" in streaming.states[state].transitions:  # it was canceled since
+        return streaming
+    number = max(each.number for each in streaming.states.values()) + 1
+    aside = State(number=number, transitions={"cancel": streaming.states["running"].transitions["cancel"]})
+    return streaming.model_copy(update={"states": {**streaming.states, state: aside}})
+
+
+def _unknown_state(stored: StoredJob, machines: Mapping[str, Machine]) -> str:
+    """Return why a job is set aside whose machine or state is unknown; an empty text if both are known."""
+    if stored.type not in machines:
+        found = f"the type '{stored.type}', and there is no such machine; machines are: {', '.join(sorted(machines))}"
+    elif stored.state not in machines[stored.type].states:
+        states = ", ".join(machines[stored.type].states)
+        found = f"the state '{stored.state}', which machine '{stored.type}' does not have; its states are: {states}"
+    else:
+        return ""
+    return (
+        f"{_set_aside_text(stored)}: it has {found}; start with the document that the job started with, by --machine, or cancel it"
     )
 
 
@@ -177,8 +211,24 @@ def _read(stored: StoredJob, text: str | None, model: type[D]) -> tuple[D | None
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         name, location = "document" if model is Job else "layout", ".".join(map(str, first["loc"]))
         cause = f"{location}: {first['msg']}" if location else first["msg"]
-        job = f"job {stored.id} ('{stored.name}')"
-        return None, f"the {name} of {job} is stored in a form that this holdfast does not read ({cause}); submit the job again"
+        advice = "start the version that stored it, or cancel it and submit it again"
+        return (
+            None,
+            f"{_set_aside_text(stored)}: its {name} is stored in a form that this holdfast does not read ({cause}); {advice}",
+        )
+
+
+def _set_aside_text(stored: StoredJob) -> str:
+    return f"job {stored.id} ('{stored.name}') is set aside, and its PEs keep running"
+
+
+def _raw(text: str) -> dict[str, Any]:
+    """Return the plain values of a stored document, or none if it is not a mapping."""
+    try:
+        values = json.loads(text)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _read_state(connection: Connection) -> StoredState:

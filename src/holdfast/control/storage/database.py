@@ -58,6 +58,10 @@ class Fenced(LeadershipLost):
     """Another orchestrator has taken over."""
 
 
+class DatabaseRolledBack(LeadershipLost):
+    """The database has lost this leader's term: it is a restored backup, or its failover lost transactions."""
+
+
 class LeaseExpired(LeadershipLost):
     """The leader could not renew its lease in time."""
 
@@ -393,7 +397,12 @@ class Database:
             return None
         return status.st_dev, status.st_ino
 
-    def _fenced(self, current: int) -> Fenced:
+    def _fenced(self, current: int) -> LeadershipLost:
+        if current < self.term:
+            return DatabaseRolledBack(
+                f"database {self._shown()} has term {current}, and this orchestrator has {self.term}: it lost transactions in a "
+                "failover, or is a restored backup; start one orchestrator with --restored, so that nodes obey it"
+            )
         return Fenced(
             f"another orchestrator has taken over (term {current}, this one has {self.term}); "
             "this one stops without changing anything: use the other's address"

@@ -26,7 +26,7 @@ SESSION = {
     "lock_timeout": "2s",
     "statement_timeout": "10s",
     "idle_in_transaction_session_timeout": "5s",
-    "tcp_user_timeout": "15s",
+    "tcp_user_timeout": "15000",
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",

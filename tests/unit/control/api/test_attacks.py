@@ -173,9 +173,9 @@ def test_invalid_node_messages_are_refused_cheaply(settings):
         with pytest.raises(ValidationError) as caught:
             model.model_validate_json(json.dumps({**rest, name: [{}] * 1000}))
         assert {error["loc"][:2] for error in caught.value.errors()} == {(name, 0)}
-    beat = json.dumps({"term": 1, **{f"k{n}": n for n in range(1000)}})
-    assert refusals(settings, [("POST", "/v1/nodes/n1/beat", "node", beat)]) == [
-        (422, "wanted a Beat, got something with 1000 errors")
+    offer = json.dumps({"name": "a", "cores": 1, "memory_bytes": 1, "labels": {f"k{n}": n for n in range(1000)}})
+    assert refusals(settings, [("POST", "/v1/nodes", "node", offer)]) == [
+        (422, "wanted a Registration, got something with 1000 errors")
     ]
 
 

@@ -13,7 +13,6 @@ from holdfast.control.nodes.resource_manager import TICK_S
 from holdfast.control.recovery.orchestrator_recovery import OrchestratorRecovery
 from holdfast.control.storage.database import Fenced
 from holdfast.control.storage.stored_jobs import all_placements
-from holdfast.errors import HoldfastError
 
 from ..conditions import (
     all_acknowledged,
@@ -119,26 +118,50 @@ async def test_replaced_orchestrator_stops_without_writing(settings):
                 await task
 
 
-async def test_missing_machine_of_a_stored_job_is_reported(settings, tmp_path):
-    text = tmp_path / "mine.toml"
-    shipped = (files("holdfast.control.jobs") / "machines" / "streaming.toml").read_text()
-    text.write_text(shipped.replace('machine = "streaming"', 'machine = "mine"'))
-    async with running(replace(settings, machines=(text,), capacity_wait_s=60)) as control:
-        await control.submit("a", type="mine")
-    with pytest.raises(HoldfastError, match="job 1 \\('a'\\) has the type 'mine', and there is no such machine"):
-        async with running(settings):
-            pass
+def machine_with(tmp_path, old, new):
+    """Return the file of a machine that is the shipped one with a name replaced."""
+    path = tmp_path / "machine.toml"
+    path.write_text((files("holdfast.control.jobs") / "machines" / "streaming.toml").read_text().replace(old, new))
+    return path
 
 
-async def test_unknown_stored_state_is_reported(settings, tmp_path):
-    machine = tmp_path / "machine.toml"
-    shipped = (files("holdfast.control.jobs") / "machines" / "streaming.toml").read_text()
-    machine.write_text(shipped.replace("mapping", "charting"))
-    async with running(replace(settings, machines=(machine,), capacity_wait_s=60)) as control:
-        await control.reaches(await control.submit("a"), "optimizing")
-    with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is charting, and machine 'streaming' has no such state; states"):
-        async with running(settings):
-            pass
+@pytest.mark.parametrize(
+    ("old", "new", "type", "why"),
+    [
+        (
+            'machine = "streaming"',
+            'machine = "mine"',
+            "mine",
+            "it has the type 'mine', and there is no such machine",
+        ),
+        ("running", "going", "streaming", "it has the state 'going', which machine 'streaming' does not have"),
+    ],
+)
+async def test_job_in_an_unknown_state_is_set_aside_and_recovers_later(settings, tmp_path, old, new, type, why):
+    known = replace(settings, machines=(machine_with(tmp_path, old, new),))
+    state = "going" if new == "going" else "running"
+    async with cluster(known, "n1") as (control, n1):
+        number = await control.submit("a", type=type, pes={"x": {}})
+        await control.reaches(number, state)
+    async with running(settings) as control:
+        n1.control = control
+        async with alive(n1):
+            await control.orchestrator.recovered.wait()
+            other = await control.submit("b")
+            await control.reaches(other, "running")
+            aside = await control.job(number)
+            assert aside["state"] == state
+            assert aside["reason"].startswith(f"job {number} ('a') is set aside, and its PEs keep running: {why}")
+            assert aside["reason"] in control.printed
+            same_name = {"job": "a", "host_kind": "light", "pes": {"x": {}}}
+            assert (await control.call("POST", "/v1/jobs", json=same_name)).status_code == 409
+            assert f"{number}:x/0.0" in n1.has
+    async with running(known) as control:
+        n1.control = control
+        async with alive(n1):
+            await control.until(lambda: replica_is(control, number, 0, "running"))
+            assert (await control.job(number))["reason"] == ""
+            assert len(n1.starts) == 2
 
 
 def rewrite(settings, statement):
@@ -151,7 +174,7 @@ def rewrite(settings, statement):
     ("column", "text", "why"),
     [("document", '{"job": "a", "flavour": 1}', "flavour: Extra inputs are not permitted"), ("layout", "{", "Invalid JSON: EOF")],
 )
-async def test_unreadable_stored_job_fails_alone(settings, column, text, why):
+async def test_unreadable_stored_job_is_set_aside_until_it_is_canceled(settings, column, text, why):
     async with cluster(settings, "n1") as (control, n1):
         old, other = await control.submit("old"), await control.submit("other")
         for number in (old, other):
@@ -160,14 +183,20 @@ async def test_unreadable_stored_job_fails_alone(settings, column, text, why):
     async with running(settings) as control:
         n1.control = control
         async with alive(n1):
-            job = await control.reaches(old, "failed")
+            await control.orchestrator.recovered.wait()
+            job = await control.job(old)
+            assert job["state"] == "running"
             assert job["reason"].startswith(
-                f"the {column} of job {old} ('old') is stored in a form that this holdfast does not read ({why}"
+                f"job {old} ('old') is set aside, and its PEs keep running: its {column} is stored in a form that this holdfast "
+                f"does not read ({why}"
             )
             assert job["reason"] in control.printed
+            await control.until(lambda: replica_is(control, other, 0, "running"))
+            await control.until(lambda: replica_is(control, old, 0, "running"))
+            assert f"{old}:x/0.0" in n1.has and len(n1.starts) == 2
+            assert (await control.call("POST", f"/v1/jobs/{old}/cancel", json={})).status_code == 202
+            await control.reaches(old, "canceled")
             await control.until(lambda: lacks(n1, f"{old}:x/0.0"))
-            assert (await control.job(other))["state"] == "running"
-            assert len(n1.starts) == 2
 
 
 async def test_running_job_that_would_be_refused_today_keeps_running(settings):

@@ -4,9 +4,11 @@ import asyncio
 import threading
 
 import pytest
+from sqlalchemy import update
 
 from holdfast.control.storage import stored_jobs
-from holdfast.control.storage.database import Candidate, Database, Fenced, LeaseExpired, LeaseHeld
+from holdfast.control.storage.database import Candidate, Database, DatabaseRolledBack, Fenced, LeaseExpired, LeaseHeld
+from holdfast.control.storage.schema import fence
 
 
 def candidate(path, name: str, lease_s: float = 60.0) -> Database:
@@ -98,3 +100,18 @@ def test_restored_database_skips_terms_and_incarnations(tmp_path):
     assert restored.open(restored=True) == 1001
     assert [each.incarnation for each in restored.read_blocking(stored_jobs.all_placements)] == [1002]
     restored.close()
+
+
+async def test_leader_of_a_database_that_lost_its_term_stops_and_names_the_remedy(tmp_path):
+    """After a failover that lost transactions, the next term may be one that nodes have heard from this leader."""
+    leader = candidate(tmp_path, "a")
+    leader.open()
+    leader.close(release=True)
+    leader = candidate(tmp_path, "a")
+    assert leader.open() == 2
+    leader._once(lambda connection: connection.execute(update(fence).values(term=1)), writes=True)
+    with pytest.raises(DatabaseRolledBack, match=r"has term 1, and this orchestrator has 2: .* start .* --restored"):
+        await leader.write(stored_jobs.set_draining("n1", True))
+    with pytest.raises(DatabaseRolledBack):
+        leader._renew()
+    leader.close()
