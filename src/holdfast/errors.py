@@ -49,6 +49,10 @@ class TrimmedError(HoldfastError):
     """A reader is behind all known consumers, and what it wants to read was trimmed. It must continue from a newer checkpoint."""
 
 
+class FencedOffError(HoldfastError):
+    """The log does not take records of this job any more, because the job was canceled while it could not be reached."""
+
+
 class OperatorError(HoldfastError):
     """An operator's function failed or returned something that is no stream."""
 

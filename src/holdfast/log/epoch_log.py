@@ -2,7 +2,8 @@
 
 An epoch of a task's stream has at most two records. The *first* record is what was available in time. The *final* record is exact;
 if the first record is exact, it is also the final one. Each is created at most once, and the first writer wins. The log remembers
-up to which epoch a stream was trimmed. A record offered for a trimmed epoch is withdrawn.
+up to which epoch a stream was trimmed. A record offered for a trimmed epoch is withdrawn. A fence ends what a canceled job may
+write (`fences.py`).
 """
 
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from functools import lru_cache
 from urllib.parse import quote
 
 from holdfast.errors import LogError
+from holdfast.log.fences import Fences, decode_fence, encode_fence
 from holdfast.log.record import Quality, Record
 from holdfast.log.store import Store
 
@@ -45,7 +47,7 @@ class EpochLog:
     """Commits and looks up records by name. The cost does not depend on the length of the log."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self._fences = store, Fences(store)
 
     def offer(self, record: Record) -> OfferResult:
         """Commit a record as the first one of its epoch, or as the final one if it is exact and the first one is not.
@@ -134,8 +136,22 @@ class EpochLog:
                 record = self._read(stream, task, epoch, kind)
                 if record is not None:
                     files += record.files
-                    self._store.remove([_record_name(stream, task, epoch, kind)])
+                    self._store.remove([self._name(stream, task, epoch, kind)])
         return files
+
+    def fence(self, stream: str, task: int, *, owner: str, after: int) -> None:
+        """End what a job may write to a task's stream: none of its records past the present last epoch will count.
+
+        `after` is an epoch before the first one that may have been written.
+        """
+        self._fences.load()
+        epoch = max(after, self.trimmed_until(stream, task) or after)
+        while not self._fences.has(stream, task, owner):
+            epoch = self.last_epoch(stream, task, after=epoch) + 1  # finds the fence of a fencer that died before it noted it
+            if not self._fences.has(stream, task, owner) and self._store.create(
+                self._name(stream, task, epoch, "first"), encode_fence(owner)
+            ):
+                self._fences.note(stream, task, epoch=epoch, owner=owner)
 
     def is_trimmed(self, record: Record) -> bool:
         """Return whether the record's epoch was trimmed."""
@@ -148,15 +164,19 @@ class EpochLog:
         An object store whose answer was lost is asked again, and then reports its own new object as existing. The returned record
         therefore equals the offered one exactly if the offer succeeded.
         """
-        if self._store.create(_record_name(record.stream, record.task, record.epoch, kind), record.encode()):
-            return record
-        return self._read(record.stream, record.task, record.epoch, kind)
+        while True:
+            name = self._name(record.stream, record.task, record.epoch, kind)
+            if self._store.create(name, record.encode()):
+                return record
+            committed = self._read(record.stream, record.task, record.epoch, kind)
+            if committed is not None or name == self._name(record.stream, record.task, record.epoch, kind):
+                return committed  # else the name was taken by a fence, and the next one is free
 
     def _withdraw_if_trimmed(self, record: Record, kind: str) -> OfferResult:
         """Keep the created record, or withdraw it if its epoch was trimmed meanwhile."""
         if not self.is_trimmed(record):
             return OfferResult(kind)
-        self._store.remove([_record_name(record.stream, record.task, record.epoch, kind)])
+        self._store.remove([self._name(record.stream, record.task, record.epoch, kind)])
         return OfferResult(None)
 
     def _require_trimmed(self, record: Record) -> None:
@@ -176,12 +196,24 @@ class EpochLog:
         return lines
 
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
-        name = _record_name(stream, task, epoch, kind)
-        content = self._store.read(name)
-        try:
-            return Record.decode(content) if content is not None else None
-        except ValueError as error:
-            raise self._store.damage(name, error) from error
+        while True:
+            name = self._name(stream, task, epoch, kind)
+            content = self._store.read(name)
+            if content is None:
+                self._fences.count_read_in_vain()
+                return None
+            try:
+                owner = decode_fence(content)
+                if owner is None:
+                    return Record.decode(content)
+            except ValueError as error:
+                raise self._store.damage(name, error) from error
+            self._fences.note(stream, task, epoch=epoch, owner=owner)  # the epoch's record has the next name
+
+    def _name(self, stream: str, task: int, epoch: int, kind: str) -> str:
+        """Return the name of a record's object: another one after each fence. Raises FencedOffError if this job was fenced off."""
+        section = self._fences.section(stream, task, epoch)
+        return f"{_record_name(stream, task, epoch, kind)}{f'.{section}' if section else ''}"
 
 
 @lru_cache

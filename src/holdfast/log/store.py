@@ -16,13 +16,19 @@ class Store:
 
     A writer that is killed at any moment leaves the complete object or none. An object that was created or replaced survives a
     power loss: `LocalFolder` syncs it unless `sync` is false, and an object store is durable by contract. A power loss may undo a
-    removal. Error messages call the store `what`.
+    removal. Error messages call the store `what`. `owner` identifies the job whose process uses the store; see `fences.py`.
     """
 
     def __init__(
-        self, root: str | Path | ObjectStore, *, what: str = "log", sync: bool = True, calls: FileCalls | None = None
+        self,
+        root: str | Path | ObjectStore,
+        *,
+        what: str = "log",
+        sync: bool = True,
+        calls: FileCalls | None = None,
+        owner: str = "",
     ) -> None:
-        self.root, self._what = str(root), what
+        self.root, self._what, self.owner = str(root), what, owner
         self._folder: LocalFolder | None = None
         if not isinstance(root, str | Path):
             self._store = root

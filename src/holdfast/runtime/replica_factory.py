@@ -22,6 +22,7 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.fences import require_not_fenced
 from holdfast.log.log_owner import claim_log, require_inputs_of_all_tasks
 from holdfast.log.readiness import all_ready, awaited_names, mark_ready
 from holdfast.log.shared_streams import SharedInput, join_timelines, reader_name, resolve_log_locations
@@ -64,7 +65,7 @@ class ReplicaFactory:
         self.app = load_app(self.job.application)
         self.graph = self.app.graph()
         self.schemas = analyse(self.graph, spark, name=self.app.name)
-        self.store = Store(self.job.log, sync=self.job.sync)
+        self.store = Store(self.job.log, sync=self.job.sync, owner=settings.get("owner", ""))
         claim_log(self.store, self.job, self.app.name, self.tasks)
         if settings.get("remaining") is None:
             require_inputs_of_all_tasks(self.store, self.job)
@@ -92,7 +93,9 @@ class ReplicaFactory:
             raise HoldfastError(f"job '{self.job.job}' has no task '{assigned.pe}/{assigned.task}'")
         if task.kind == "source":
             create_source = self._create_reader_source if self.job.feed.trace is None else self._create_trace_source
-            return create_source(task, assigned, is_stopping)
+            created = create_source(task, assigned, is_stopping)
+            require_not_fenced(self.store)
+            return created
         compute = self._compute(task) if task.kind == "operators" else None
         if self._timeline() is None:
             if compute is not None:
@@ -101,6 +104,7 @@ class ReplicaFactory:
         timeline = self._await_timeline(is_stopping)
         if timeline is None:
             return None
+        require_not_fenced(self.store)
         replica = self._create_sink(task, timeline) if compute is None else self._create_pe(task, timeline, assigned, compute)
         return replica, timeline
 

@@ -52,6 +52,11 @@ class JobState:
         return self.document.job
 
     @property
+    def log_owner(self) -> str:
+        """The name under which the job writes its log. No other job ever has it, also not one of another orchestrator."""
+        return f"{self.id}-{self.submitted_s:.6f}"
+
+    @property
     def is_stopping(self) -> bool:
         """Whether the job is being stopped and can only end."""
         return "stopped" in self.transitions

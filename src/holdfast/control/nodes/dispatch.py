@@ -64,6 +64,7 @@ class Dispatch(Plugin):
                 failures=placed.failures,
                 state="finished" if placed.finished else "abandoned" if placed.abandoned else "placed",
                 since_s=self.orchestrator.time.now_s(),
+                left_on={node for node in placed.left_on.split(",") if node},
             )
             if replicas.get(replica.key) is None:
                 replicas.add(replica)
@@ -129,10 +130,13 @@ class Dispatch(Plugin):
         """Mark the replicas that only this job uses as stopping: the next assignments leave them out."""
         for replica in self._replicas_only_used_by(job.id):
             node = self.orchestrator.resources.nodes.get(replica.node)
+            until = 1 if node is None else node.generation + 1
+            if replica.stopping is None:
+                replica.stopping = until
+            if replica.state in ("abandoned", "failed", "lost"):  # its node may not know that it should not run
+                self.orchestrator.replicas.leave(replica, replica.node, until=until)
             if replica.state in ("abandoned", "failed", "finished", "lost"):
                 replica.state = "stopped"
-            if replica.stopping is None:
-                replica.stopping = 1 if node is None else node.generation + 1
 
     async def release(self, job: JobState, command: Command) -> None:
         """Remove the replicas of a job that has ended."""
@@ -183,6 +187,8 @@ class Dispatch(Plugin):
         if job not in self._settings:
             state = self.orchestrator.restart_policy.find_job(job)
             settings = dict(state.layout.settings) if state is not None and state.layout is not None else {}
+            if state is not None and state.document.log is not None:
+                settings["owner"] = state.log_owner
             if state is not None and state.refs:
                 settings["logs"] = {name: self._log_of(number) for name, number in state.refs.items()}
             if state is not None and job in self.orchestrator.restart_policy.ended_jobs:
@@ -200,8 +206,10 @@ class Dispatch(Plugin):
         A replica that recovered or finished during the write keeps its incarnation, which is then written again.
         """
         previous, incarnation, dead = replica.node, replica.incarnation + 1, replica.state in DEAD
-        placed = StoredPlacement(
-            replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures
+        left_on = replica.left_on | {previous} - {node}  # until it confirms, the previous node may run the previous incarnation
+        placed = replace(
+            StoredPlacement(replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures),
+            left_on=",".join(sorted(left_on)),
         )
         with self.orchestrator.placement.reserve(node, replica):
             await self.orchestrator.persistence.database.write(stored_jobs.replace_placements([placed]))
@@ -218,6 +226,9 @@ class Dispatch(Plugin):
             "replica", f"{text}: {cause}", job=replica.job, node=node, replica=replica.key, data={"incarnation": incarnation}
         )
         self.renew_assignments([previous])
+        if previous != node:
+            old = self.orchestrator.resources.nodes.get(previous)
+            self.orchestrator.replicas.leave(replica, previous, until=1 if old is None else old.generation)
         self._publish_placements([node])
 
     def _publish_placements(self, nodes: Collection[str]) -> None:

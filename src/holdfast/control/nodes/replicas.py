@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from holdfast.control.storage.stored_jobs import StoredPlacement
@@ -25,7 +25,8 @@ OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
 class PlacedReplica:
     """One replica. `since_s` is when its present state began, `failures` counts its own failures in a row, `losses` the deaths of
     its node or PE host in a row, `due_s` is when it will be restarted (if that is decided), `stopping` is the first generation of
-    its node's assignment without it, and `need` is what it takes of its node.
+    its node's assignment without it, and `need` is what it takes of its node. `left_on` are the nodes on which an earlier
+    incarnation, or this one if it is stopping, may still run: they have not confirmed an assignment without it.
 
     `furthest` is the highest clean epoch that it has reported, and `reached` the highest one of its task when it last failed.
     `died_with_host`: it failed because its PE host died.
@@ -51,6 +52,7 @@ class PlacedReplica:
     due_s: float | None = None
     stopping: int | None = None
     status: ReplicaStatus | None = None
+    left_on: set[str] = field(default_factory=set)
 
     @property
     def key(self) -> str:
@@ -93,6 +95,7 @@ class PlacedReplica:
             self.failures,
             self.state == "abandoned",
             self.state == "finished",
+            ",".join(sorted(self.left_on)),
         )
 
     def observe(self, state: str, *, incarnation: int, error: str | None, at_s: float) -> bool:
@@ -121,6 +124,7 @@ class Replicas:
         self._by_key: dict[str, PlacedReplica] = {}
         self._by_job: dict[int, dict[str, list[PlacedReplica]]] = {}
         self._by_node: dict[str, dict[str, PlacedReplica]] = {}
+        self._left_on: dict[str, dict[str, int]] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -135,8 +139,35 @@ class Replicas:
         self._by_key[replica.key] = replica
         self._by_job.setdefault(replica.job, {}).setdefault(replica.task_name, []).append(replica)
         self._by_node.setdefault(replica.node, {})[replica.key] = replica
+        for node in replica.left_on:
+            self._left_on.setdefault(node, {})[replica.key] = 1
+
+    def leave(self, replica: PlacedReplica, node: str, *, until: int) -> None:
+        """Note that a replica may run on a node until the node confirms an assignment of this generation."""
+        replica.left_on.add(node)
+        self._left_on.setdefault(node, {})[replica.key] = until
+
+    def confirm(self, node: str, generation: int) -> list[PlacedReplica]:
+        """Note that a node has carried out an assignment; return the replicas that do not run there any more."""
+        left = self._left_on.get(node)
+        if not left:
+            return []
+        ended = [self._by_key[key] for key, until in left.items() if until <= generation]
+        for replica in ended:
+            self.end(replica, node)
+        return ended
+
+    def end(self, replica: PlacedReplica, node: str) -> None:
+        """Note that a replica does not run on a node any more, or can do no harm there."""
+        replica.left_on.discard(node)
+        left = self._left_on[node]
+        left.pop(replica.key, None)
+        if not left:
+            del self._left_on[node]
 
     def remove(self, replica: PlacedReplica) -> None:
+        for node in list(replica.left_on):
+            self.end(replica, node)
         del self._by_key[replica.key]
         tasks = self._by_job[replica.job]
         tasks[replica.task_name].remove(replica)

@@ -317,6 +317,8 @@ class ResourceManager(Plugin):
         for replica in self.orchestrator.replicas.at(name):
             if replica.state not in LIVING:
                 continue
+            if replica.stopping is not None:
+                self.orchestrator.replicas.leave(replica, name, until=replica.stopping)
             replica.state = "stopped" if replica.stopping is not None else "lost"
             replica.since_s, replica.error = now_s, f"node {name} is lost: {cause}"
             self.orchestrator.restart_policy.replica_changed(replica)
@@ -366,6 +368,8 @@ class ResourceManager(Plugin):
         for replica in self.orchestrator.replicas.at(node.name):
             if replica.stopping is not None and replica.stopping <= generation and replica.key not in has:
                 self._observe(node, replica.key, "stopped", replica.incarnation, None)
+        for replica in self.orchestrator.replicas.confirm(node.name, generation):
+            self.orchestrator.restart_policy.node_confirmed(replica)
 
     def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
         replica = self._replica_on(node, key)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.control.nodes.dispatch import living_peers
 from holdfast.control.nodes.replicas import DEAD, LIVING, STARTED, PlacedReplica
 from holdfast.control.plugins import Plugin
+from holdfast.control.recovery.log_fences import LogFences
 from holdfast.control.recovery.restart_decision import STEADY_S, Abandon, LeaveDead, Restart, Situation, Wait, decide, leaves_dead
 from holdfast.control.storage.stored_jobs import mark_finished, replace_placements, reset_failures
 from holdfast.documents.job import Job
@@ -33,6 +34,7 @@ class RestartPolicy(Plugin):
         self._dead_keys: set[str] = set()
         self._reported: dict[str, str] = {}
         self._unstored: set[asyncio.Task[None]] = set()
+        self._fences = LogFences(orchestrator)
 
     def replica_changed(self, replica: PlacedReplica) -> None:
         """Take a change of a replica and post a status event to every job that uses it."""
@@ -60,6 +62,14 @@ class RestartPolicy(Plugin):
             replica=replica.key,
             data={"state": replica.state, "incarnation": replica.incarnation},
         )
+        self._post_status_to_users(replica)
+
+    def node_confirmed(self, replica: PlacedReplica) -> None:
+        """Take a node's confirmation that a replica does not run there any more. A job that is being stopped may wait for it."""
+        if replica.stopping is not None:
+            self._post_status_to_users(replica)
+
+    def _post_status_to_users(self, replica: PlacedReplica) -> None:
         for user in sorted(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
@@ -160,7 +170,9 @@ class RestartPolicy(Plugin):
             if any(replica.stopping is None for replica in replicas):  # other jobs used them when it was canceled, but no longer do
                 self.orchestrator.dispatch.mark_stopping(job)
                 self.orchestrator.dispatch.renew_assignments({replica.node for replica in replicas})
-            return ("failed" if job.failed else "stopped") if all(replica.state == "stopped" for replica in replicas) else None
+            if any(replica.state != "stopped" for replica in replicas) or self._fences.is_needed(job, replicas):
+                return None
+            return "failed" if job.failed else "stopped"
         if all(any(replica.state == "finished" for replica in task) for task in tasks):
             return "finished" if "finished" in job.transitions else "started"
         if all(task and all(self._has_settled(replica, task) for replica in task) for task in tasks):

@@ -60,6 +60,7 @@ placement = Table(
     Column("failures", Integer),
     Column("abandoned", Integer),
     Column("finished", Integer),
+    Column("left_on", Text),
 )
 nodes = Table("nodes", metadata, Column("name", Text, primary_key=True), Column("draining", Integer))
 
@@ -92,13 +93,14 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE fence ADD COLUMN expires_s DOUBLE PRECISION NOT NULL DEFAULT 0",
         "ALTER TABLE fence ADD COLUMN address TEXT NOT NULL DEFAULT ''",
     ),
+    ("ALTER TABLE placement ADD COLUMN left_on TEXT NOT NULL DEFAULT ''",),
 )
 WITH_LEASE = 6
 """The first version in which the leader has a lease."""
 """Version 1 has jobs, their histories and placement. Version 2 adds indexes for databases in which many jobs have ended, and the
 nodes that are drained. Version 3 adds the number of the last batch that was committed in the present term. Version 4 adds which
 replicas have finished. Version 5 renames the history table and the host kind. Version 6 adds the leader's lease and
-its address."""
+its address. Version 7 adds on which nodes an earlier incarnation of a replica may still run."""
 
 
 class NewerDatabase(HoldfastError):

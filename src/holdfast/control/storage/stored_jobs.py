@@ -16,7 +16,7 @@ from holdfast.control.storage.schema import history, jobs, nodes, placement
 
 @dataclass(frozen=True, slots=True)
 class StoredPlacement:
-    """A replica's placement as it is stored: its node, its incarnation and its state."""
+    """A replica's placement as it is stored: its node, its incarnation and its state; `left_on` has names separated by commas."""
 
     job: int
     task: str
@@ -27,6 +27,7 @@ class StoredPlacement:
     failures: int = 0
     abandoned: bool = False
     finished: bool = False
+    left_on: str = ""
 
     def row(self) -> dict[str, Any]:
         return asdict(self) | {name: int(getattr(self, name)) for name in _FLAGS}

@@ -107,7 +107,7 @@ class AgentProcess:
         task = next((task for task in tasks if task.name == assigned.task), None)
         if task is None or job.log is None:
             raise HoldfastError(f"job '{job.job}' has no task '{assigned.task}' with a log to watch")
-        store = Store(job.log, sync=job.sync)
+        store = Store(job.log, sync=job.sync, owner=settings.get("owner", ""))
         stores = input_stores(task, store, resolve_log_locations(store, settings.get("logs", {})))
         timeline = read_timeline(store)
         name = f"{AGENT_PREFIX}{task.name}"

@@ -143,7 +143,7 @@ def test_newer_database_is_refused(tmp_path):
         new.execute("UPDATE holdfast_schema SET version = 99")
     new.close()
     with pytest.raises(
-        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 6; start the newer"
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 7; start the newer"
     ):
         opened(path)
     with sqlite3.connect(path) as new:
