@@ -263,7 +263,7 @@ def _print_run(document: dict[str, Any]) -> None:
     for warning in document["warnings"]:
         click.echo(f"  warning: {warning}")
     for fault in document["faults"]:
-        click.echo(f"  fault: {fault['what']}" + (f" (ran {', '.join(fault['tasks'])})" if fault["tasks"] else ""))
+        click.echo(f"  fault: {fault['what']}" + (f", which hit {', '.join(fault['tasks'])}" if fault["tasks"] else ""))
     for task, reason in document["unprotected"].items():
         click.echo(f"  not protected: {task}: its prediction agent cannot predict: {reason}")
     for recovery in document["recoveries"]:

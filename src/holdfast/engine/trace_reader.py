@@ -17,6 +17,7 @@ from holdfast.app import Graph, Source
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import quoted, source_schema
 from holdfast.errors import CompoundError, TraceError
+from holdfast.plural import counted
 
 Columns = Mapping[str, str]
 """For each column of a source a SQL expression over the columns of the file."""
@@ -227,13 +228,9 @@ def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool)
     if rows == 0:
         raise TraceError(f"{who} is empty; there is nothing to run on")
     if known < rows:
-        raise TraceError(f"{who} has {_rows(rows - known)} without a seq; every row needs one")
+        raise TraceError(f"{who} has {counted(rows - known, 'row')} without a seq; every row needs one")
     if distinct < rows:
-        raise TraceError(f"{who} has {_rows(rows - distinct)} whose seq another row has too; seq must ascend")
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+        raise TraceError(f"{who} has {counted(rows - distinct, 'row')} whose seq another row has too; seq must ascend")
 
 
 def _require_ascending(path: Path, who: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table, verdicts
 from holdfast.report.run_plots import RunPlots
 from holdfast.trial.checkers import Recovery, recoveries
@@ -211,8 +212,7 @@ def _decisions(all_decisions: Sequence[Decision], *, zero_s: float) -> list[str]
 
 
 def _decision_text(decision: Decision) -> str:
-    epochs = f"{decision.epochs:,} absent epoch{'s' if decision.epochs != 1 else ''}"
-    return f"committed {epochs} until they were back" if decision.epochs else decision.what
+    return f"committed {counted(decision.epochs, 'absent epoch')} until they were back" if decision.epochs else decision.what
 
 
 def _span(decision: Decision, zero_s: float) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.documents.history import HistoryEvent
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 
 OUTPUT_KINDS = ("output", "existing")
 """Events of an epoch that left a sink: the sink wrote it, or a restarted sink saw that it was already written."""
@@ -57,9 +58,9 @@ def nothing_lost(events: Iterable[HistoryEvent], timeline: Timeline, *, sinks: S
     count = sum(map(len, missing.values()))
     if count:
         sink = next(sink for sink in sinks if missing[sink])
-        reason = f"{count} epochs never left a sink, first epoch {missing[sink][0]} at '{sink}'"
+        reason = f"{counted(count, 'epoch')} never left a sink, first epoch {missing[sink][0]} at '{sink}'"
         return Verdict(name, False, reason, {"missing": count})
-    return Verdict(name, True, f"all {len(expected)} epochs left every sink", {"epochs": len(expected)})
+    return Verdict(name, True, f"all {counted(len(expected), 'epoch')} left every sink", {"epochs": len(expected)})
 
 
 def nothing_duplicated(events: Iterable[HistoryEvent]) -> Verdict:
@@ -69,7 +70,9 @@ def nothing_duplicated(events: Iterable[HistoryEvent]) -> Verdict:
     if duplicates:
         sink, epoch, kind = duplicates[0]
         return Verdict(
-            "nothing duplicated", False, f"{len(duplicates)} epochs left twice, first {kind} of epoch {epoch} at '{sink}'"
+            "nothing duplicated",
+            False,
+            f"{counted(len(duplicates), 'epoch')} left twice, first {kind} of epoch {epoch} at '{sink}'",
         )
     return Verdict("nothing duplicated", True, f"{len(counts)} epochs and corrections left once each")
 
@@ -79,22 +82,22 @@ def all_corrected(events: Sequence[HistoryEvent], timeline: Timeline) -> Verdict
     name = "every tentative result corrected"
     sinks = sorted({event.about["sink"] for event in events if event.kind in OUTPUT_KINDS})
     inexact = {(sink, epoch) for sink in sinks for epoch in _inexact(events, sink)}
-    open_ = [(sink, epoch) for sink in sinks for epoch in uncorrected_epochs(events, sink=sink)]
-    if open_:
-        sink, epoch = open_[0]
-        reason = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
-        return Verdict(name, False if timeline.last is not None else None, reason, {"open": len(open_)})
-    late = sorted((event.about["sink"], event.about["epoch"]) for event in events if event.kind == "overtaken")
-    if late:
-        sink, epoch = late[0]
+    uncorrected = [(sink, epoch) for sink in sinks for epoch in uncorrected_epochs(events, sink=sink)]
+    if uncorrected:
+        sink, epoch = uncorrected[0]
+        reason = f"{len(uncorrected)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
+        return Verdict(name, False if timeline.last is not None else None, reason, {"uncorrected": len(uncorrected)})
+    overtaken = sorted((event.about["sink"], event.about["epoch"]) for event in events if event.kind == "overtaken")
+    if overtaken:
+        sink, epoch = overtaken[0]
         reason = (
             f"the writer of sink '{sink}' returned after another replica had taken over epoch {epoch}, and may have replaced newer "
-            "rows; let the writer take a token"
+            "rows; give the writer function a parameter 'token'"
         )
-        return Verdict(name, None, reason, {"overtaken": len(late)})
+        return Verdict(name, None, reason, {"overtaken": len(overtaken)})
     if not inexact:
         return Verdict(name, True, "every first result was exact", {"inexact": 0})
-    reason = f"{len(inexact)} results were tentative, predicted or absent, and were corrected"
+    reason = f"all results that were tentative, predicted or absent at first were corrected: {len(inexact)}"
     return Verdict(name, True, reason, {"inexact": len(inexact)})
 
 
@@ -117,7 +120,7 @@ def no_divergence(events: Iterable[HistoryEvent]) -> Verdict:
     if divergences:
         first = divergences[0]
         reason = (
-            f"two replicas produced different rows for {len(divergences)} epochs, first epoch {first['epoch']} "
+            f"two replicas produced different rows for {counted(len(divergences), 'epoch')}, first epoch {first['epoch']} "
             f"of '{first['stream']}' at seq {first['seq']}: "
             f"{first['held_by']} has {first['theirs']}, {first['made_by']} has {first['ours']}"
         )
@@ -140,7 +143,7 @@ def every_fault_injected(events: Sequence[HistoryEvent], *, scheduled: int) -> V
     figures = {"injected": scheduled - len(missed), "scheduled": scheduled}
     if missed:
         return Verdict(name, None, f"{len(missed)} of {scheduled} faults had no live target, first: {missed[0]}", figures)
-    return Verdict(name, True, f"all {scheduled} faults of the schedule were injected", figures)
+    return Verdict(name, True, f"all faults of the schedule were injected: {scheduled}", figures)
 
 
 def count_output_rows(events: Sequence[HistoryEvent], *, sink: str) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 from holdfast.trial.checkers import Verdict
 
 
@@ -23,7 +24,7 @@ class Completeness:
     def __str__(self) -> str:
         if not self.unknown:
             return f"{self.share:.4f}"
-        return f"at most {self.share:.4f} (the history does not cover {self.unknown} epochs of tasks)"
+        return f"at most {self.share:.4f} (the history lacks {counted(self.unknown, 'epoch')} of tasks)"
 
 
 def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
@@ -38,26 +39,26 @@ def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *,
         if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
             records = first if event.about["as"] == "first" else final
             records[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
-    due = processed = 0.0
+    due_rows = processed_rows = 0.0
     unknown = 0
     for task in tasks:
         if task.kind != "operators":
             continue
-        in_time = {epoch for stream in task.makes for epoch in first[stream, task.task]}
-        later = {epoch for stream in task.makes for epoch in final[stream, task.task]} - in_time
-        last = timeline.last if timeline.last is not None else max(in_time | later, default=timeline.first - 1)
+        epochs_in_time = {epoch for stream in task.makes for epoch in first[stream, task.task]}
+        late_epochs = {epoch for stream in task.makes for epoch in final[stream, task.task]} - epochs_in_time
+        last = timeline.last if timeline.last is not None else max(epochs_in_time | late_epochs, default=timeline.first - 1)
         inputs = [((r.stream, number), r.of) for r in task.reads if r.job is None for number in r.tasks]
         for epoch in range(timeline.first, last + 1):
-            known = epoch in in_time or epoch in later
+            known = epoch in epochs_in_time or epoch in late_epochs
             for key, of in inputs:
                 if epoch not in first[key] and epoch not in final[key]:
                     known = False
                     continue
                 rows = final[key].get(epoch, first[key].get(epoch, 0))
-                due += rows / of
-                processed += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
+                due_rows += rows / of
+                processed_rows += 0.0 if epoch in late_epochs else min(rows, first[key].get(epoch, 0)) / of
             unknown += not known
-    return Completeness(processed / due, unknown) if due else None
+    return Completeness(processed_rows / due_rows, unknown) if due_rows else None
 
 
 def count_unprocessed_rows(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) -> float:
@@ -66,15 +67,15 @@ def count_unprocessed_rows(events: Iterable[HistoryEvent], *, tasks: Sequence[Ta
     for event in events:
         if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
             rows_of[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
-    unprocessed = 0.0
+    unprocessed_rows = 0.0
     for task in tasks:
         if task.kind != "operators":
             continue
-        own = {epoch for stream in task.makes for epoch in rows_of[stream, task.task]}
+        own_epochs = {epoch for stream in task.makes for epoch in rows_of[stream, task.task]}
         for reading in (reading for reading in task.reads if reading.job is None):
             inputs = [item for number in reading.tasks for item in rows_of[reading.stream, number].items()]
-            unprocessed += sum(rows / reading.of for epoch, rows in inputs if epoch not in own)
-    return unprocessed
+            unprocessed_rows += sum(rows / reading.of for epoch, rows in inputs if epoch not in own_epochs)
+    return unprocessed_rows
 
 
 def check_promised_completeness(measured: Completeness | None, *, promised: float) -> Verdict:

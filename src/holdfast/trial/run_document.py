@@ -65,7 +65,7 @@ def _check_second_law(job: Job, run: JobRun) -> list[Verdict]:
         return [unknown_second_law(sink, error) for sink in sinks]
     inexact = {sink: 0 if job.contract.correction else len(uncorrected_epochs(run.events, sink=sink)) for sink in by_sink}
     return [
-        second_law(sink, by_sink[sink], left_inexact=inexact[sink]) if sink in by_sink else uncompared_second_law(sink)
+        second_law(sink, by_sink[sink], uncorrected=inexact[sink]) if sink in by_sink else uncompared_second_law(sink)
         for sink in sinks
     ]
 

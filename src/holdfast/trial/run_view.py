@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 
 COLOURS = {"exact": "green", "tentative": "yellow", "predicted": "magenta", "absent": "red"}
 STATES = {
@@ -98,7 +99,8 @@ def tasks_table(document: dict[str, Any], timeline: Timeline | None) -> Table:
 def one_line(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> str:
     """Return the state of the job, its sinks and the lost nodes in one line, for a log."""
     sinks = [task for task in document["tasks"] if task["kind"] == "sink"]
-    parts = [f"{document['name']}: {document['state']}" + (f", epoch {_closed(timeline)}" if timeline else "")]
+    progress = f"epoch {_closed(timeline)}" if timeline else _started(document)
+    parts = [", ".join(filter(None, (f"{document['name']}: {document['state']}", progress)))]
     parts += [f"{sink['task']}: {_output_text((_furthest_replica(sink) or {}).get('status') or {}, timeline)}" for sink in sinks]
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
     if lost:
@@ -106,10 +108,18 @@ def one_line(document: dict[str, Any], nodes: list[dict[str, Any]], timeline: Ti
     return "; ".join([*parts, *replica_errors(document)])
 
 
+def _started(document: dict[str, Any]) -> str:
+    """Return how many replicas have started; empty before they are placed."""
+    states = [replica["state"] for task in document["tasks"] for replica in task["replicas"]]
+    started = sum(state not in ("placed", "starting") for state in states)
+    return f"{started} of {counted(len(states), 'replica')} started" if states else ""
+
+
 def _output_text(status: dict[str, Any], timeline: Timeline | None) -> str:
-    if timeline is None or status.get("live") is None:
+    live = status.get("live")
+    if timeline is None or live is None or live < timeline.first:
         return "no output yet"
-    text = f"{status.get('quality') or ''} output of epoch {_epoch(status['live'], timeline)}".strip()
+    text = f"{status.get('quality') or ''} output of epoch {_epoch(live, timeline)}".strip()
     latency_s = status.get("latency_s")
     return text if latency_s is None else f"{text}, {latency_s:.1f} s after its close"
 

@@ -14,6 +14,7 @@ from holdfast.engine.schema import arrow_schema
 from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.log import Store
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 from holdfast.runtime.sinks.output_files import read_output
 from holdfast.trial.checkers import Verdict
 
@@ -43,14 +44,14 @@ def differences(
     return difference_at
 
 
-def second_law(sink: str, difference: Difference | None, *, left_inexact: int = 0) -> Verdict:
+def second_law(sink: str, difference: Difference | None, *, uncorrected: int = 0) -> Verdict:
     """Return whether the law holds at a sink. With a difference it is broken, or unknown if the contract left results inexact."""
     name = f"second law at '{sink}'"
     if difference is None:
         return Verdict(name, True, f"the newest output of '{sink}' equals the whole-trace replay, row for row")
     reason = f"'{sink}' differs at seq {difference.seq}: in the replay {difference.left}, in the run {difference.right}"
-    if left_inexact:
-        return Verdict(name, None, f"{left_inexact} results stayed inexact, as the contract allows; {reason}")
+    if uncorrected:
+        return Verdict(name, None, f"{counted(uncorrected, 'result')} stayed inexact, as the contract allows; {reason}")
     return Verdict(name, False, reason)
 
 

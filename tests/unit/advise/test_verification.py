@@ -130,7 +130,7 @@ def test_cost_of_a_kill_scales_with_its_epochs():
 
 
 def test_failed_checker_breaks_the_verification():
-    lost = Verdict("nothing lost", False, "1 epochs never left")
+    lost = Verdict("nothing lost", False, "1 epoch never left")
     assert not Verified(kills(history()), (lost,)).holds
     assert (
         Verified(kills(history()), (Verdict("nothing lost", True, "all left"),))

@@ -83,7 +83,7 @@ def test_faults_have_the_verdict_of_a_real_run(documents):
         (verdict,) = [v for v in json.loads(called(*words).stdout)["verdicts"] if v["name"] == "every fault injected"]
         return verdict["holds"], verdict["reason"]
 
-    assert judge(10) == (True, "all 1 faults of the schedule were injected")
+    assert judge(10) == (True, "all faults of the schedule were injected: 1")
     assert judge(10, 600) == (False, "1 of 2 faults were due after the run's end; schedule them earlier")
     assert judge(10, 12) == (None, "1 of 2 faults had no live target, first: crash pe pe1.0")
 

@@ -24,7 +24,7 @@ def test_complete_and_corrected_run_passes_all_checks():
 
 def test_missing_epoch_is_named():
     verdicts = check_run(GOOD[:2] + GOOD[3:], TIMELINE, sinks=["s"])
-    assert next(v.reason for v in verdicts if v.name == "nothing lost") == "1 epochs never left a sink, first epoch 3 at 's'"
+    assert next(v.reason for v in verdicts if v.name == "nothing lost") == "1 epoch never left a sink, first epoch 3 at 's'"
 
 
 def test_epoch_that_leaves_twice_is_a_duplicate():

@@ -93,7 +93,7 @@ def test_completeness_is_compared_with_the_promise():
     assert check_promised_completeness(Completeness(0.7, 3), promised=0.8).holds is False
     unsure = check_promised_completeness(Completeness(0.9, 3), promised=0.8)
     assert unsure.holds is None
-    assert unsure.reason == "measured at most 0.9000 (the history does not cover 3 epochs of tasks), promised 0.8000"
+    assert unsure.reason == "measured at most 0.9000 (the history lacks 3 epochs of tasks), promised 0.8000"
     assert check_promised_completeness(None, promised=0.8).holds is None
 
 

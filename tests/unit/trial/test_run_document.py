@@ -21,9 +21,9 @@ def output(epoch, kind="first", quality="exact"):
 
 def test_difference_breaks_the_second_law_unless_the_contract_allows_it():
     assert second_law("out", None).holds is True
-    assert second_law("out", None, left_inexact=2).holds is True
+    assert second_law("out", None, uncorrected=2).holds is True
     assert second_law("out", DIFFERENCE).holds is False
-    unknown = second_law("out", DIFFERENCE, left_inexact=2)
+    unknown = second_law("out", DIFFERENCE, uncorrected=2)
     assert unknown.holds is None
     assert unknown.reason.startswith("2 results stayed inexact, as the contract allows; 'out' differs at seq 7: in the replay")
 

@@ -34,7 +34,7 @@ def test_full_log_is_shown_once_for_all_tasks_that_wait():
 
 def test_line_of_a_job_without_output():
     document = {**job_document(out=[replica("placed", live=None)]), "state": "dispatching"}
-    assert one_line(document, [], None) == "shop: dispatching; out/0: no output yet"
+    assert one_line(document, [], None) == "shop: dispatching, 0 of 1 replica started; out/0: no output yet"
     assert one_line(document, [], LINE) == "shop: dispatching, epoch 10 of 10; out/0: no output yet"
 
 
@@ -42,7 +42,7 @@ def test_view_prints_the_name_of_the_application():
     console = Console(file=io.StringIO(), width=120, record=True)
     with RunView(console, "hot-sensors") as view:
         view.show(job_document(out=[replica(live=None)]), [], None)
-    assert console.export_text() == "hot-sensors: running; out/0: no output yet\n"
+    assert console.export_text() == "hot-sensors: running, 1 of 1 replica started; out/0: no output yet\n"
 
 
 def test_failure_is_shown_in_one_line_until_the_replica_is_back():

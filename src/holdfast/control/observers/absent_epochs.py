@@ -9,6 +9,7 @@ from holdfast.documents.job import Job, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
+from holdfast.plural import counted
 
 PRODUCER = "recovery manager"
 ABSENT = "absent"
@@ -59,8 +60,7 @@ class AbsentCommitter:
             if records := self._commit(task, outage, now_s - wait_s, now_s):
                 absent = [(record.stream, record.epoch, record.closed_s) for record in records]
                 data = {"task": task.name, "epochs": len(records), ABSENT: absent}
-                epochs = "1 absent epoch" if len(records) == 1 else f"{len(records)} absent epochs"
-                notes.append(Note(f"committed {epochs} for {task.name}", data))
+                notes.append(Note(f"committed {counted(len(records), 'absent epoch')} for {task.name}", data))
         return notes
 
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView], outage: Outage | None) -> bool:
