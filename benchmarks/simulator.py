@@ -24,7 +24,7 @@ import numpy as np
 
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.planning.laar import Instance, greedy, place, static_replication
-from holdfast.simulate import Deployment, RateTrace, SimulationSettings, drawn_rates, simulate
+from holdfast.simulate import Deployment, RateTrace, SimulationSettings, rates_by_probability, simulate
 from holdfast_papers.internet.data_center import Scale, generated_profile
 from holdfast_papers.internet.day import Plan, Task, evaluate, planned
 from holdfast_papers.laar.generator import Ranges, generate
@@ -158,7 +158,7 @@ def main() -> None:
         descriptor = application(options.seed, number)
         instance = Instance.of(descriptor)
         deployment = Deployment.planned(descriptor, instance, static_replication(instance))
-        plain = drawn_rates(descriptor, np.random.default_rng([options.seed, number]))
+        plain = rates_by_probability(descriptor)
         trace = RateTrace(plain.sources, np.round(plain.rates))  # the rival simulates whole tuples
         ours(deployment, trace, queue_s=2.0)  # compiles, or loads the cache
         began, cpu = time.perf_counter(), time.process_time()

@@ -134,7 +134,7 @@ def simulate(
         ),
     )
     deployment, promised = deployment_of(described, strategy)
-    rates = rates_of(described, trace, seconds=seconds, seed=seed)
+    rates = rates_of(described, trace, seconds=seconds)
     rng = np.random.default_rng(seed) if random_arrivals else None
     outcome = run(deployment, rates, schedule=faults, settings=settings, rng=rng)
     document = outcome.document() | {

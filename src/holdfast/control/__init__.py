@@ -18,13 +18,13 @@ __all__ = [
     "InjectionTest",
     "InjectionTests",
     "Listening",
+    "Machine",
     "Moment",
     "OrchestratorSettings",
     "Trigger",
     "all_faults",
     "allow_connections",
     "bind",
-    "generate_tests",
     "read_tests",
     "serve",
     "shipped_actions",
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
         InjectionTests,
         Moment,
         Trigger,
-        generate_tests,
         read_tests,
     )
     from holdfast.control.jobs.job_paths import AllowedPaths
     from holdfast.control.jobs.machine_diagram import shipped_page
-    from holdfast.control.jobs.machine_document import shipped_machines
+    from holdfast.control.jobs.machine_document import Machine, shipped_machines
     from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
     from holdfast.control.observers.activation import EXCEEDED
     from holdfast.control.plugins import shipped_actions

@@ -22,7 +22,6 @@ from pydantic import Field
 from holdfast.documents.document import Document, FieldError, Part, at_least, unexpected
 from holdfast.documents.partitioning import Partitioning
 from holdfast.documents.topological_order import find_cycles, sort_topologically
-from holdfast.errors import DocumentError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -189,21 +188,6 @@ class Topology(Document):
             for j in np.flatnonzero(stream.groups_down == group):
                 yield f"{up}/{i}", f"{down}/{j}", float(rates[i] * stream.spread[j])
 
-    def with_rates(self, rates: Mapping[str, Iterable[float]]) -> Topology:
-        """Return the topology with newly measured output rates for the tasks of some operators (section V-C)."""
-        unknown = sorted(rates.keys() - self.operators.keys())
-        errors = [FieldError(("rates", name), f"is not an operator; operators are: {self._names()}") for name in unknown]
-        _raise(self.topology, errors)
-        changed = {
-            name: operator.model_copy(update={"rates": tuple(rates[name]), "rate": None, "selectivity": None})
-            if name in rates
-            else operator
-            for name, operator in self.operators.items()
-        }
-        copy = Topology.model_construct(topology=self.topology, operators=changed)
-        _raise(self.topology, list(copy.errors()))
-        return copy
-
     def _names(self) -> str:
         return ", ".join(sorted(self.operators))
 
@@ -347,8 +331,3 @@ def _task_rates(operator: TaskOperator, shares: Floats, streams: tuple[TaskStrea
     if operator.rate is not None:
         return _within(read, np.zeros(len(read), dtype=np.int64)) * operator.rate
     return read * (1.0 if operator.selectivity is None else operator.selectivity)
-
-
-def _raise(name: str, errors: list[FieldError]) -> None:
-    if errors:
-        raise DocumentError(f"topology '{name}'", [str(error) for error in errors])

@@ -7,7 +7,7 @@ documents into arrays, `state.py` defines those arrays, and `outcome.py` holds t
 
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.outcome import Recovery, SimulatedEvent, SimulationOutcome
-from holdfast.simulate.rates import Glitches, RateTrace, drawn_rates, read_rates, steady_rates
+from holdfast.simulate.rates import RateTrace, rates_by_probability, read_rates, steady_rates
 from holdfast.simulate.settings import SCHEMES, Control, FailureHandling, Scheme, SimulationSettings
 from holdfast.simulate.simulation import simulate
 
@@ -16,14 +16,13 @@ __all__ = [
     "Control",
     "Deployment",
     "FailureHandling",
-    "Glitches",
     "RateTrace",
     "Recovery",
     "Scheme",
     "SimulatedEvent",
     "SimulationOutcome",
     "SimulationSettings",
-    "drawn_rates",
+    "rates_by_probability",
     "read_rates",
     "simulate",
     "steady_rates",

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.baselines import baseline
 from holdfast.planning.laar.instance import Instance
 from holdfast.planning.laar.strategy import read_strategy
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.rates import RateTrace, drawn_rates, read_rates, steady_rates
+from holdfast.simulate.rates import RateTrace, rates_by_probability, read_rates, steady_rates
 
 BASELINES = ("nr", "sr", "grd")
 
@@ -28,10 +26,10 @@ def deployment_of(descriptor: Descriptor, strategy: str) -> tuple[Deployment, fl
     return Deployment.of(descriptor, document), document.internal_completeness
 
 
-def rates_of(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: int) -> RateTrace:
-    """Return the rates of a file or a configuration, or, without `trace`, rates drawn by the configurations' probabilities."""
+def rates_of(descriptor: Descriptor, trace: str | None, *, seconds: float) -> RateTrace:
+    """Return the rates of a file or a configuration, or, without `trace`, each configuration by its probability."""
     if trace is None:
-        return drawn_rates(descriptor, np.random.default_rng(seed), seconds=seconds)
+        return rates_by_probability(descriptor, seconds=seconds)
     names = [configuration.name for configuration in descriptor.input_configurations]
     if trace in names:
         return steady_rates(descriptor, trace, seconds=seconds)

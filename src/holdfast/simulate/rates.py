@@ -121,33 +121,7 @@ def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float =
     return RateTrace(tuple(descriptor.sources), np.tile(np.array(row), (max(1, round(seconds)), 1)))
 
 
-@dataclass(frozen=True, slots=True)
-class Glitches:
-    """Periods of `lasts_s` in which a source is faster than its configuration, by a share of up to `height`.
-
-    One begins every `every_s` on average.
-    """
-
-    every_s: float = 100.0
-    lasts_s: float = 3.0
-    height: float = 1.0
-
-    def factors(self, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-        """Return the factor for the rate of each second and source."""
-        factors = np.ones(shape)
-        for second, source in np.argwhere(rng.random(shape) < 1 / self.every_s):
-            factors[second : second + round(self.lasts_s), source] = 1 + rng.uniform(0, self.height)
-        return factors
-
-
-def drawn_rates(
-    descriptor: Descriptor,
-    rng: np.random.Generator,
-    *,
-    seconds: float = 300.0,
-    visits: int = 2,
-    glitches: Glitches | None = None,
-) -> RateTrace:
+def rates_by_probability(descriptor: Descriptor, *, seconds: float = 300.0, visits: int = 2) -> RateTrace:
     """Return a trace that spends in each configuration its probability's share of the time (LAAR section 5.2).
 
     Each configuration is visited `visits` times, in turn.
@@ -160,6 +134,4 @@ def drawn_rates(
             length = round(share * (visit + 1) / visits) - round(share * visit / visits)
             rows += [[configuration.rates[source] for source in descriptor.sources]] * length
     rates = np.array(rows, dtype=np.float64).reshape(-1, len(descriptor.sources))
-    if glitches is not None:
-        rates = rates * glitches.factors((len(rates), len(descriptor.sources)), rng)
     return RateTrace(tuple(descriptor.sources), rates)

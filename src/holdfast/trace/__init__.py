@@ -10,7 +10,7 @@ from holdfast.trace.market import Market, write_market
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.seeds import check_seed, child
 from holdfast.trace.servers import Servers, write_servers
-from holdfast.trace.trace_files import RowGroups, fresh_folder
+from holdfast.trace.trace_files import RowGroups, check_free, explain_errors, flush
 from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary, silent
 
 __all__ = [
@@ -27,9 +27,11 @@ __all__ = [
     "TraceSummary",
     "arrivals",
     "check_events",
+    "check_free",
     "check_seed",
     "child",
-    "fresh_folder",
+    "explain_errors",
+    "flush",
     "schema_of",
     "silent",
     "strings",

@@ -4,7 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -48,51 +48,21 @@ def fresh_file(path: Path, *, force: bool) -> Iterator[Path]:
     """Yield a hidden file next to `path`. It becomes `path` when the block succeeds, and is removed otherwise."""
     if path.is_dir():
         raise TraceError(f"{path} is a folder, and this trace is one file: name a file, such as {path / 'trace.parquet'}")
-    _check_free(path, force)
-    with _explain_errors(path):
+    check_free(path, force)
+    with explain_errors(path):
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:
-        with _explain_errors(path):
+        with explain_errors(path):
             yield part / path.name
-            _flush(part / path.name)
+            flush(part / path.name)
             (part / path.name).replace(path)
-            _flush(path.parent)
+            flush(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 
 
-@contextmanager
-def fresh_folder(path: Path, *, holds: Sequence[str], force: bool) -> Iterator[Path]:
-    """Yield a hidden folder next to `path`, for the files named in `holds`. It becomes `path` when the block succeeds.
-
-    With `force` it replaces an older trace, but never a folder with other files.
-    """
-    if path.exists() and not path.is_dir():
-        raise TraceError(f"{path} is a file, and this trace is a folder with {' and '.join(holds)}: give another path")
-    other_files = sorted(p.name for p in path.iterdir() if p.name not in holds) if path.is_dir() else []
-    if other_files:
-        raise TraceError(f"{path} has other files than those of a trace ({', '.join(other_files[:3])}): name a new folder")
-    if not (path.is_dir() and not any(path.iterdir())):
-        _check_free(path, force)
-    with _explain_errors(path):
-        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
-        with _explain_errors(path):
-            new = part / "new"
-            new.mkdir()
-            yield new
-            for name in holds:
-                _flush(new / name)
-            _flush(new)
-            if path.exists():
-                path.rename(part / "old")
-            new.rename(path)
-            _flush(path.parent)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def _check_free(path: Path, force: bool) -> None:
+def check_free(path: Path, force: bool) -> None:
+    """Raise TraceError unless a trace can be written to `path`."""
     if not path.parent.is_dir():
         raise TraceError(f"the folder {path.parent} of the trace {path.name} does not exist: create it, or write elsewhere")
     if not os.access(path.parent, os.W_OK | os.X_OK):
@@ -102,7 +72,7 @@ def _check_free(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def _explain_errors(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Turn a file system error into one that states what to do."""
     try:
         yield
@@ -116,7 +86,7 @@ def _explain_errors(path: Path) -> Iterator[None]:
         raise TraceError(f"the trace {path} could not be written ({error.strerror or error}): nothing was written") from error
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Flush a file or folder to disk, so that it survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

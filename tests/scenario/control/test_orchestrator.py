@@ -15,13 +15,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.control.faults.injection_tests import InjectionTest, generate_tests
+from holdfast.control.faults.injection_tests import InjectionTest
 from holdfast.control.jobs.machine_document import shipped_machines
 from holdfast.control.plugins import shipped_actions
 from holdfast.documents.job import Job
 from holdfast.protocol.client import Client, find_client
 from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 from holdfast_papers.system_s.injection.campaign import Campaign
+from holdfast_papers.system_s.injection.generated_tests import generate_tests
 
 JOB = Job.model_validate(
     {"job": "a", "host_kind": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}

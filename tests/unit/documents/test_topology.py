@@ -122,17 +122,6 @@ def test_topology_survives_writing_and_reading(tmp_path):
     assert read_document(path, Topology) == t
 
 
-def test_new_rates_replace_old_ones_and_are_checked():
-    t = topology(GOOD)
-    newer = t.with_rates({"locations": [10, 10, 40, 40]})
-    assert newer.rates[4:6].tolist() == pytest.approx([10, 40])
-    assert t.rates[0] == pytest.approx(48)
-    with pytest.raises(DocumentError, match=r"operators.speeds.rates: wanted one number per task \(2\), got 1"):
-        t.with_rates({"speeds": [1]})
-    with pytest.raises(DocumentError, match=r"rates\.nobody: is not an operator; operators are: alerts, locations, speeds"):
-        t.with_rates({"nobody": [1]})
-
-
 def test_group_with_zero_rates_is_divided_equally():
     t = Topology(
         topology="idle",

@@ -12,7 +12,7 @@ from holdfast.simulate import (
     FailureHandling,
     RateTrace,
     SimulationSettings,
-    drawn_rates,
+    rates_by_probability,
     simulate,
     steady_rates,
 )
@@ -25,7 +25,7 @@ def test_controller_follows_load():
     instance = Instance.of(descriptor)
     active = np.array([[[True, True], [True, True]], [[False, True], [True, False]]])
     deployment = Deployment.planned(descriptor, instance, active)
-    outcome = simulate(deployment, drawn_rates(descriptor, np.random.default_rng(1), visits=1))
+    outcome = simulate(deployment, rates_by_probability(descriptor, visits=1))
     changes = [(event.at_s, event.about["configuration"]) for event in outcome.history() if event.kind == "configuration"]
     assert [name for _, name in changes] == ["high"]
     assert 240 < changes[0][0] < 242

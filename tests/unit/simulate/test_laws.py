@@ -16,7 +16,7 @@ from holdfast.simulate import (
     FailureHandling,
     RateTrace,
     SimulationSettings,
-    drawn_rates,
+    rates_by_probability,
     simulate,
     steady_rates,
 )
@@ -165,7 +165,7 @@ def test_epochs_lose_nothing_and_every_job_costs_cpu(seed, epoch_s):
     settings = SimulationSettings(
         epoch_s=epoch_s, job_s=0.01, drain_s=30, failure_handling=FailureHandling(scheme="checkpoint", checkpoint_s=1000)
     )
-    outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=settings)
+    outcome = simulate(roomy, rates_by_probability(descriptor, seconds=60), settings=settings)
     assert outcome.internal_completeness == pytest.approx(1.0)
     jobs = len(roomy.pes) * roomy.replicas * round(90 / epoch_s)
     tuples = cost(instance, roomy.active) * 60 / descriptor.contract.billing_period_s
@@ -182,14 +182,11 @@ def test_cpu_time_and_completeness_match_the_planner(seed):
     )
     instance = Instance.of(roomy)
     deployment = Deployment.planned(roomy, instance, static_replication(instance))
-    outcome = simulate(deployment, drawn_rates(roomy, rng), settings=SimulationSettings(drain_s=5))
+    outcome = simulate(deployment, rates_by_probability(roomy), settings=SimulationSettings(drain_s=5))
     assert outcome.internal_completeness == pytest.approx(1.0)
     assert outcome.cpu_s.sum() == pytest.approx(cost(instance, deployment.active), rel=1e-6)
 
 
 def test_same_seed_gives_same_run():
-    one, two = (
-        simulate(deployed(3), drawn_rates(deployed(3).descriptor, np.random.default_rng(1)), rng=np.random.default_rng(2))
-        for _ in range(2)
-    )
+    one, two = (simulate(deployed(3), rates_by_probability(deployed(3).descriptor), rng=np.random.default_rng(2)) for _ in range(2))
     assert (one.ledger.output == two.ledger.output).all()

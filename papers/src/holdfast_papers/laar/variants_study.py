@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from holdfast.documents import Descriptor, Schedule, ScheduledFault
 from holdfast.planning.laar import Active, Instance, Milp, Outcome, Solution, greedy, non_replicated, static_replication
-from holdfast.simulate import Deployment, Glitches, RateTrace, SimulationOutcome, SimulationSettings, drawn_rates, simulate
+from holdfast.simulate import Deployment, RateTrace, SimulationOutcome, SimulationSettings, rates_by_probability, simulate
 from holdfast_papers.laar.generator import Ranges, generate
+from holdfast_papers.laar.glitches import Glitches
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)
@@ -53,8 +54,8 @@ def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
     descriptor, rng = _application(task)
     instance = Instance.of(descriptor)
     record: dict[str, Any] = {"key": task.key, "application": task.application, "optimal": plans["optimal"], "runs": {}}
-    trace = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS, glitches=Glitches())
-    even = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS)
+    even = rates_by_probability(descriptor, seconds=SECONDS, visits=VISITS)
+    trace = replace(even, rates=even.rates * Glitches().factors(even.rates.shape, rng))
     crash = _node_crash(descriptor, trace, rng)
     for variant, bits in plans["strategies"].items():
         deployment = Deployment.planned(descriptor, instance, np.array(bits, dtype=np.bool_))
@@ -117,7 +118,7 @@ class _Known:
 
 def _is_high(descriptor: Descriptor, trace: RateTrace) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return which seconds of the trace belong to High, ignoring glitches."""
-    plain = drawn_rates(descriptor, np.random.default_rng(0), seconds=SECONDS, visits=VISITS)
+    plain = rates_by_probability(descriptor, seconds=SECONDS, visits=VISITS)
     high = descriptor.input_configurations[-1].rates["source"]
     return np.asarray(plain.rates[: len(trace.rates), 0] == high)
 

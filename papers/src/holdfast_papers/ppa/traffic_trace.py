@@ -1,7 +1,10 @@
 """The traffic trace: locations and incident reports of drivers, generated as in PPA, section VI-B, for its second query."""
 
+import shutil
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +21,11 @@ from holdfast.trace import (
     RowGroups,
     TraceSummary,
     check_events,
+    check_free,
     check_seed,
     child,
-    fresh_folder,
+    explain_errors,
+    flush,
     schema_of,
     silent,
     time_column,
@@ -136,7 +141,7 @@ def write_traffic(
     check_events(events)
     check_seed(seed)
     began, rows, incidents, rate_meter = time.perf_counter(), 0, 0, RateMeter()
-    with fresh_folder(Path(path), holds=FILES, force=force) as folder:
+    with _fresh_folder(Path(path), holds=FILES, force=force) as folder:
         with RowGroups(folder / FILES[0], LOCATIONS) as locations, RowGroups(folder / FILES[1], INCIDENTS) as reports:
             for step in steps(traffic, seed):
                 both = np.concatenate((step.location_us, step.report_us))
@@ -175,3 +180,34 @@ def write_traffic(
         size_bytes = sum((folder / name).stat().st_size for name in FILES)
     statistics = rate_meter.statistics() | {"incidents": incidents}
     return TraceSummary("traffic", Path(path), seed, rows, time.perf_counter() - began, size_bytes, statistics)
+
+
+@contextmanager
+def _fresh_folder(path: Path, *, holds: Sequence[str], force: bool) -> Iterator[Path]:
+    """Yield a hidden folder next to `path`, for the files named in `holds`. It becomes `path` when the block succeeds.
+
+    With `force` it replaces an older trace, but never a folder with other files.
+    """
+    if path.exists() and not path.is_dir():
+        raise TraceError(f"{path} is a file, and this trace is a folder with {' and '.join(holds)}: give another path")
+    other_files = sorted(p.name for p in path.iterdir() if p.name not in holds) if path.is_dir() else []
+    if other_files:
+        raise TraceError(f"{path} has other files than those of a trace ({', '.join(other_files[:3])}): name a new folder")
+    if not (path.is_dir() and not any(path.iterdir())):
+        check_free(path, force)
+    with explain_errors(path):
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        with explain_errors(path):
+            new = part / "new"
+            new.mkdir()
+            yield new
+            for name in holds:
+                flush(new / name)
+            flush(new)
+            if path.exists():
+                path.rename(part / "old")
+            new.rename(path)
+            flush(path.parent)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -97,28 +97,6 @@ def add_faults(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
     return machine.model_copy(update={"states": states})
 
 
-def generate_tests(
-    machine: Machine, faults: Mapping[str, Mapping[str, Any]], *, moments: Sequence[Moment] = ("before", "after", "done")
-) -> Iterator[InjectionTest]:
-    """Yield a test for every transition of a machine, every moment and every fault; the values of `faults` are their settings.
-
-    A transition without actions is tested once after it is persisted, not twice.
-    """
-    for state, event, row in machine.transitions():
-        for moment in moments:
-            if moment == "done" and not row.do:
-                continue
-            for fault in sorted(faults):
-                yield InjectionTest(
-                    machine=machine.name,
-                    state=state,
-                    transition=event,
-                    moment=moment,
-                    fault=fault,
-                    settings=dict(faults[fault]),
-                )
-
-
 def _with_fault(row: Transition, test: InjectionTest) -> Transition:
     fault = Action(action=ACTION, settings=test.model_dump(mode="json"))
     if test.moment == "before":

@@ -15,7 +15,6 @@ from holdfast.control.faults.injection_tests import (
     InjectionTests,
     add_faults,
     check_tests,
-    generate_tests,
     read_tests,
 )
 from holdfast.control.jobs.machine_document import shipped_machines, split_action
@@ -23,6 +22,7 @@ from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.node.pe_hosts import living_controller
+from holdfast_papers.system_s.injection.generated_tests import generate_tests
 
 from ..conftest import SimulatedNode, alive, running
 

@@ -9,7 +9,7 @@ from holdfast.control.observers.activation import ActivationController
 from holdfast.documents.descriptor import DescriptorSource, Rate
 from holdfast.planning.laar import Instance, Strategy, figure_1, static_replication
 from holdfast.planning.laar.activation_rule import OVER, STEADY, TOLERANCE, choose_configuration, initial_state
-from holdfast.simulate import Deployment, SimulationSettings, drawn_rates, simulate
+from holdfast.simulate import Deployment, SimulationSettings, rates_by_probability, simulate
 
 SECONDS = 3600
 
@@ -55,7 +55,7 @@ def check_shares(chosen, shares):
 def test_time_in_each_configuration_follows_the_descriptor(load, seed):
     rates, shares = load
     descriptor, rng = application(rates, shares), np.random.default_rng(seed)
-    trace = drawn_rates(descriptor, rng, seconds=SECONDS)
+    trace = rates_by_probability(descriptor, seconds=SECONDS)
     deployment = Deployment.planned(descriptor, Instance.of(descriptor), static_replication(Instance.of(descriptor)))
     settings = SimulationSettings(step_s=0.5, interval_s=1.0)
     check_shares(simulate(deployment, trace, rng=rng, settings=settings).ledger.configuration[:SECONDS], shares)
@@ -65,7 +65,7 @@ def test_time_in_each_configuration_follows_the_descriptor(load, seed):
 def test_runtime_controller_spends_the_same_shares(rates):
     shares = [1 / len(rates)] * len(rates)
     descriptor, rng = application(rates, shares), np.random.default_rng(1)
-    trace = drawn_rates(descriptor, rng, seconds=SECONDS)
+    trace = rates_by_probability(descriptor, seconds=SECONDS)
     check_shares(chosen_by_controller(descriptor, rng.poisson(trace.rates[:, 0])), shares)
 
 

@@ -81,7 +81,8 @@ def test_adaptation_fits_budget_and_move_worth(seed, share, worth):
     planner = Frontier(evaluations=1_000)
     current = planner.plan(output_fidelity(t), budget).tasks
     sources = [name for name in t.operators if not t.operators[name].inputs]
-    moved = t.with_rates({n: rng.uniform(1, 100, t.operators[n].parallelism) for n in sources})
+    rates = {n: {"rates": rng.uniform(1, 100, t.operators[n].parallelism).tolist(), "rate": None} for n in sources}
+    moved = Topology(topology=t.topology, operators={n: o.model_copy(update=rates.get(n, {})) for n, o in t.operators.items()})
     change = adapt(output_fidelity(moved), current, budget=budget, planner=planner, move_worth=worth)
     assert len(change.plan.tasks) <= budget
     assert set(change.plan.tasks) == (set(current) - set(change.stop)) | set(change.start)

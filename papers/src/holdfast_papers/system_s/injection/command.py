@@ -116,7 +116,8 @@ def _tests(
 ) -> tuple[list["InjectionTest"], list[str]]:
     """Return the tests to run, and those that are skipped because no scenario reaches their transition."""
     from holdfast.control import all_faults as load_faults
-    from holdfast.control import generate_tests, read_tests, shipped_actions, shipped_machines
+    from holdfast.control import read_tests, shipped_actions, shipped_machines
+    from holdfast_papers.system_s.injection.generated_tests import generate_tests
     from holdfast_papers.system_s.injection.injection_trial import NODES
     from holdfast_papers.system_s.injection.transition_scenarios import NoScenario, scenario_for
 
