@@ -41,8 +41,16 @@ class TraceError(HoldfastError):
     """A trace is missing or corrupt, or does not match the application's sources."""
 
 
-class LogError(HoldfastError):
+class UnavailableError(HoldfastError):
+    """Something that the job needs cannot be used at present. Its users wait and try again."""
+
+
+class LogError(UnavailableError):
     """The epoch log cannot be read or written at present: its disk is full, or its store is unreachable."""
+
+
+class InputError(UnavailableError):
+    """The data that a source reads cannot be reached at present, for example because a broker does not answer."""
 
 
 class TrimmedError(HoldfastError):
