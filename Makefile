@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test soak test-simulation test-types test-scenario test-spark test-unit test-long setup java chromium clean
+.PHONY: demo test soak test-simulation test-types test-scenario test-spark test-unit test-long setup java chromium kafka clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
 
-test: setup chromium
+test: setup chromium kafka
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(MAKE) --jobs=5 test-types test-scenario test-spark test-unit test-simulation
@@ -52,6 +52,9 @@ java:
 
 chromium:
 	@sh scripts/ensure_chromium.sh
+
+kafka: setup
+	@$(VENV)/bin/python scripts/fetch_kafka.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 
-from holdfast.app import App, Graph, Operator, Sink
+from holdfast.app import App, Graph, Operator, Sink, Source
 from holdfast.app.load import load_app
 from holdfast.app.task_topology import topology_of
 from holdfast.documents.document import check_document
@@ -40,7 +40,7 @@ def layout_of(job: Job, *, load: Callable[[str], App] = load_app) -> Layout:
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
     check_protection(job, tasks, epoch_s=app.epoch_s)
     _check_numbering(job, tasks)
-    _check_readers(job, tasks)
+    _check_readers(job, graph, tasks)
     _check_correction(job, tasks)
     settings = {
         "job": job.model_dump(mode="json"),
@@ -114,9 +114,15 @@ def _check_numbering(job: Job, tasks: Iterable[Task]) -> None:
         raise CompoundError(f"job '{job.job}'", list(errors.values()))
 
 
-def _check_readers(job: Job, tasks: Iterable[Task]) -> None:
+def _is_read_once(job: Job, graph: Graph, task: Task) -> bool:
+    """Return whether the task is a source with a reader. Two replicas of it would use the same Spark checkpoint."""
+    source = graph.nodes.get(task.pe)
+    return task.kind == "source" and job.feed.trace is None and isinstance(source, Source) and source.input is None
+
+
+def _check_readers(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
     """Raise HoldfastError if Spark would have to store checkpoints in an object store that only the log can use."""
-    read = [task.pe for task in tasks if task.kind == "source" and job.feed.trace is None]
+    read = [task.pe for task in tasks if _is_read_once(job, graph, task)]
     log = job.log or ""
     if read and job.feed.checkpoints is None and "://" in log and not log.startswith("file://"):
         raise HoldfastError(
@@ -213,9 +219,9 @@ class _Replicas:
     """The number and nodes of each task's replicas: from the job, otherwise from its plan or strategy, otherwise one."""
 
     def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
-        self._job = job
+        self._job, self._graph = job, graph
         for task in tasks:
-            if self._is_read_once(task) and self._requested(task) not in (None, 1):
+            if _is_read_once(job, graph, task) and self._requested(task) not in (None, 1):
                 raise HoldfastError(
                     f"job '{job.job}' wants {self._requested(task)} replicas of '{task.name}', a source with a reader, which "
                     "has one: it is started elsewhere when it fails; take it out of 'replicas'"
@@ -234,7 +240,7 @@ class _Replicas:
 
     def of(self, task: Task) -> int:
         requested = self._requested(task)
-        if requested is not None or self._is_read_once(task):
+        if requested is not None or _is_read_once(self._job, self._graph, task):
             return requested or 1
         if task.name in self.nodes:
             return self._count
@@ -244,10 +250,6 @@ class _Replicas:
     def _requested(self, task: Task) -> int | None:
         """Return the number that the job document requests, or None."""
         return self._job.replicas.get(task.name, self._job.replicas.get(task.pe))
-
-    def _is_read_once(self, task: Task) -> bool:
-        """Return whether the task is a source with a reader. Two replicas of it would use the same Spark checkpoint."""
-        return task.kind == "source" and self._job.feed.trace is None
 
     def _from_plan(self, plan: PlanDocument, application: str, graph: Graph, tasks: list[Task]) -> set[str]:
         """Return the tasks that a plan replicates. For fused operators, the task of their PE."""

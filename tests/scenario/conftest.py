@@ -11,11 +11,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
 from .postgresql_server import Server
+
+if TYPE_CHECKING:
+    from .kafka_broker import Broker
 
 LIMIT_S = 120
 CORES, MEMORY = 2, "2g"
@@ -53,6 +57,18 @@ def server() -> Iterator[Server]:
         if process is not None and (folder / "data" / "postmaster.pid").exists():
             process.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Broker"]:
+    """A Kafka broker, started when first asked for."""
+    from .kafka_broker import JARS, Broker
+
+    if not JARS.exists():
+        pytest.skip("needs Apache Kafka: python scripts/fetch_kafka.py")
+    process = Broker(tmp_path_factory.mktemp("kafka"))
+    yield process
+    process.kill()
 
 
 @pytest.fixture(scope="session")

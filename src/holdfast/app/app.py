@@ -11,10 +11,14 @@ from holdfast.app.definition import Node, Operator, Origin, Score, Sink, Source
 from holdfast.app.graph import Graph
 from holdfast.app.keep import Keep, StateTable
 from holdfast.app.validation import find_errors
+from holdfast.documents.document import check_document
 from holdfast.documents.partitioning import Partitioning
-from holdfast.errors import ApplicationError
+from holdfast.documents.source_inputs import FilesInput, KafkaInput, SourceInput
+from holdfast.errors import ApplicationError, DocumentError
 
 Stream = str | Source | Operator
+
+INPUT_KINDS: Mapping[str, type[SourceInput]] = {"kafka": KafkaInput, "files": FilesInput}
 
 
 class App:
@@ -35,6 +39,7 @@ class App:
         self.origin = _caller()
         self._nodes: list[Node] = []
         self._scores: list[Score] = []
+        self._input_errors: list[str] = []
 
     def source(
         self,
@@ -44,14 +49,27 @@ class App:
         key: str | tuple[str, ...] = (),
         parallelism: int = 1,
         reader: Callable[..., Any] | None = None,
+        kafka: Mapping[str, Any] | None = None,
+        files: Mapping[str, Any] | None = None,
     ) -> Source:
         """Declare a source and return it. Operators and sinks take it as an input.
 
-        `reader` is a function from a SparkSession to a streaming DataFrame (`spark.readStream...`) with the columns of the
-        schema, without `seq`: holdfast numbers the rows in the order of arrival. It may leave out `time`; holdfast then adds the
-        time of arrival.
+        `kafka` and `files` name data that can be read again, with the options of `KafkaInput` or `FilesInput`. Such a source can
+        have several replicas, and its tasks divide the partitions or files among them.
+
+        `reader` is for everything else: a function from a SparkSession to a streaming DataFrame (`spark.readStream...`).
+
+        The rows have the columns of the schema without `seq`: holdfast numbers them in the order of arrival. They may lack `time`;
+        holdfast then adds the time of arrival.
         """
-        source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, origin=_caller())
+        origin = _caller()
+        inputs = {"kafka": kafka, "files": files}
+        options = {kind: value for kind, value in inputs.items() if value is not None}
+        source_input = self._read_input(name, options, origin)
+        if len(options) + (reader is not None) > 1:
+            given = ", ".join([*options, *(["reader"] if reader is not None else [])])
+            self._input_errors.append(f"source '{name}' ({origin}) reads from one place, but it has several: {given}")
+        source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, input=source_input, origin=origin)
         self._nodes.append(source)
         return source
 
@@ -113,13 +131,22 @@ class App:
         """
         self._scores.append(Score(sink, expression, affected=affected, origin=_caller()))
 
+    def _read_input(self, name: str, options: Mapping[str, Mapping[str, Any]], origin: Origin) -> SourceInput | None:
+        """Return the checked options of a source's input. Keep the errors for `graph`, which reports all errors together."""
+        for kind, given in options.items():
+            try:
+                return check_document(dict(given), INPUT_KINDS[kind], thing=f"'{kind}' of source '{name}' ({origin})")
+            except DocumentError as error:
+                self._input_errors += [f"{error.thing}: {each}" for each in error.errors]
+        return None
+
     @property
     def scores(self) -> tuple[Score, ...]:
         return tuple(self._scores)
 
     def graph(self) -> Graph:
         """Return the checked graph of this application. Raises ApplicationError with all errors."""
-        errors = find_errors(self._nodes)
+        errors = find_errors(self._nodes) + self._input_errors
         sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
         errors += [
             f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.app.keep import Keep, LastEpochs, StateTable
 from holdfast.documents.partitioning import Partitioning
+from holdfast.documents.source_inputs import SourceInput
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Origin:
 class Source:
     """A stream that enters the application. Its rows have the columns of `schema` (Spark DDL), among them `seq long`.
 
-    `reader` returns, for a SparkSession, the streaming DataFrame that a running application reads. A trace needs none.
+    A running application reads its rows from `input`, data that can be read again, or from the streaming DataFrame that `reader`
+    returns for a SparkSession. A trace needs neither.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Source:
     key: tuple[str, ...] = ()
     parallelism: int = 1
     reader: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    input: SourceInput | None = None
     origin: Origin = Origin("?", 0)
 
 

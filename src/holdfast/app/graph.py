@@ -126,6 +126,8 @@ def partitioning_between(upstream: Node, reader: Operator) -> Partitioning:
     if upstream.name in reader.partitioning:
         return reader.partitioning[upstream.name]
     assert not isinstance(upstream, Sink)
+    if isinstance(upstream, Source) and upstream.input is not None and upstream.parallelism > 1 and reader.key:
+        return "full"  # its tasks divide partitions or files, not keys
     same_tasks = upstream.parallelism == reader.parallelism and (upstream.key == reader.key or reader.parallelism == 1)
     return "one-to-one" if same_tasks else "full"
 

@@ -5,9 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from holdfast.errors import HoldfastError
+
 WriteKind = Literal["first", "final"]
 
 MAX_ARGUMENTS = 3
+
+
+class FencedError(HoldfastError):
+    """The target refuses a write, because another replica of the sink has taken over."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +34,15 @@ class WriteToken:
 
 @dataclass(frozen=True)
 class BoundWriter:
-    """A writer, called with those of rows, epoch and quality that it takes, in this order, and with the token by its name."""
+    """A writer, called with those of rows, epoch and quality that it takes, in this order, and with the token by its name.
+
+    A writer with the attribute `takes_arrow` receives the rows as an Arrow table, others as a DataFrame.
+    """
 
     function: Callable[..., Any]
     arguments: int = MAX_ARGUMENTS
     takes_token: bool = False
+    takes_arrow: bool = False
 
     def __call__(self, rows: Any, epoch: int, quality: str, *, token: WriteToken) -> None:
         by_name = {"token": token} if self.takes_token else {}
@@ -47,7 +57,7 @@ def bind_writer(writer: Callable[..., Any]) -> BoundWriter:
         return BoundWriter(writer)
     takes_token = "token" in parameters and parameters["token"].kind is not inspect.Parameter.POSITIONAL_ONLY
     others = [p for p in parameters.values() if not (takes_token and p.name == "token")]
-    return BoundWriter(writer, _count_positional(others), takes_token)
+    return BoundWriter(writer, _count_positional(others), takes_token, bool(getattr(writer, "takes_arrow", False)))
 
 
 def _count_positional(parameters: list[inspect.Parameter]) -> int:

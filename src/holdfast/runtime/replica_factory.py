@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from holdfast.app import Sink, Source
 from holdfast.app.load import load_app
-from holdfast.app.writers import BoundWriter, WriteToken, bind_writer
+from holdfast.app.writers import BoundWriter, FencedError, WriteToken, bind_writer
+from holdfast.connectors import open_reader
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Reading, Task
@@ -19,11 +20,12 @@ from holdfast.engine.analysis import analyse
 from holdfast.engine.epochs import Span
 from holdfast.engine.schema import arrow_schema, source_schema, to_frame
 from holdfast.engine.trace_reader import open_trace
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, UnavailableError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.fences import require_not_fenced
 from holdfast.log.log_owner import claim_log, require_inputs_of_all_tasks
+from holdfast.log.range_claims import RangeClaims
 from holdfast.log.readiness import all_ready, awaited_names, mark_ready
 from holdfast.log.shared_streams import SharedInput, join_timelines, reader_name, resolve_log_locations
 from holdfast.log.timeline import Timeline, read_timeline
@@ -40,6 +42,7 @@ from holdfast.runtime.sinks.sink_replica import SinkReplica
 from holdfast.runtime.sinks.write_claims import WriteClaims
 from holdfast.runtime.sources.reader_query import Query, query_checkpoint_path, start_query
 from holdfast.runtime.sources.reader_source import ReaderSource, reader_timeline
+from holdfast.runtime.sources.replayable_source import ReplayableSource
 from holdfast.runtime.sources.staged_batches import StagedBatches
 from holdfast.runtime.sources.trace_source import (
     FetchRows,
@@ -92,8 +95,7 @@ class ReplicaFactory:
         if task is None:
             raise HoldfastError(f"job '{self.job.job}' has no task '{assigned.pe}/{assigned.task}'")
         if task.kind == "source":
-            create_source = self._create_reader_source if self.job.feed.trace is None else self._create_trace_source
-            created = create_source(task, assigned, is_stopping)
+            created = self._create_source(task, assigned, is_stopping)
             require_not_fenced(self.store)
             return created
         compute = self._compute(task) if task.kind == "operators" else None
@@ -107,6 +109,15 @@ class ReplicaFactory:
         require_not_fenced(self.store)
         replica = self._create_sink(task, timeline) if compute is None else self._create_pe(task, timeline, assigned, compute)
         return replica, timeline
+
+    def _create_source(
+        self, task: Task, assigned: AssignedReplica, is_stopping: Callable[[], bool]
+    ) -> tuple[Replica, Timeline] | None:
+        if self.job.feed.trace is not None:
+            return self._create_trace_source(task, assigned, is_stopping)
+        if self._source(task).input is not None:
+            return self._create_replayable_source(task, assigned, is_stopping)
+        return self._create_reader_source(task, assigned, is_stopping)
 
     def set_remaining_tasks(self, tasks: Collection[str] | None) -> None:
         """Note which tasks still run for other jobs after this job has ended; None while it has not."""
@@ -132,25 +143,51 @@ class ReplicaFactory:
         self, task: Task, assigned: AssignedReplica, is_stopping: Callable[[], bool]
     ) -> tuple[ReaderSource, Timeline] | None:
         source = self._source(task)
-        if self._shared_inputs:
-            timeline = self._await_timeline(is_stopping)
-        else:
-            timeline = reader_timeline(self.store, epoch_s=self.app.epoch_s, now_s=self._time.wall_s())
+        timeline = self._endless_timeline(is_stopping)
         if timeline is None:
             return None
         batches = StagedBatches(self.store, task)
-        source_tasks = [t.name for t in self.tasks if t.kind == "source"]
         replica = ReaderSource(
             self._context(task, timeline),
             source=source,
             schema=self._source_schema(source),
             batches=batches,
             start_query=lambda: self._start_query(source, task, batches, timeline),
-            source_task=(source_tasks.index(task.name), len(source_tasks)),
+            source_task=self._source_task(task),
             output=self._output(task, timeline, assigned),
             clock=self._time.wall_s,
         )
         return replica, timeline
+
+    def _create_replayable_source(
+        self, task: Task, assigned: AssignedReplica, is_stopping: Callable[[], bool]
+    ) -> tuple[ReplayableSource, Timeline] | None:
+        timeline = self._endless_timeline(is_stopping)
+        if timeline is None:
+            return None
+        source = self._source(task)
+        schema = self._source_schema(source)
+        replica = ReplayableSource(
+            self._context(task, timeline),
+            schema=schema,
+            reader=open_reader(source, schema, task=task.task),
+            claims=RangeClaims(self.store, task.name, checkpoints=self.checkpoints),
+            source_task=self._source_task(task),
+            output=self._output(task, timeline, assigned),
+            clock=self._time.wall_s,
+        )
+        return replica, timeline
+
+    def _endless_timeline(self, is_stopping: Callable[[], bool]) -> Timeline | None:
+        """Return the timeline of a job without a trace; None if the loop stops before another job has started its own."""
+        if self._shared_inputs:
+            return self._await_timeline(is_stopping)
+        return reader_timeline(self.store, epoch_s=self.app.epoch_s, now_s=self._time.wall_s())
+
+    def _source_task(self, task: Task) -> tuple[int, int]:
+        """Return the number of a source's task among all source tasks of the job, and how many there are."""
+        names = [each.name for each in self.tasks if each.kind == "source"]
+        return names.index(task.name), len(names)
 
     def _source_schema(self, source: Source) -> pa.Schema:
         return arrow_schema(source_schema(source))
@@ -218,7 +255,9 @@ class ReplicaFactory:
 
         def call(rows: pa.Table, epoch: int, *others: str, **by_name: WriteToken) -> None:
             try:
-                writer.function(to_frame(self._spark, rows), epoch, *others, **by_name)
+                writer.function(rows if writer.takes_arrow else to_frame(self._spark, rows), epoch, *others, **by_name)
+            except (FencedError, UnavailableError):
+                raise
             except (Exception, SystemExit) as error:
                 raise HoldfastError(
                     f"the writer of sink '{sink.name}' ({sink.origin}) raised {type(error).__name__} in epoch {epoch}: {error}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast.engine.operator_call import first_line
-from holdfast.errors import HoldfastError, LogError
+from holdfast.errors import HoldfastError, InputError, LogError, UnavailableError
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
@@ -170,20 +170,22 @@ class ReplicaLoop:
 
     @contextmanager
     def _retry_while_log_fails(self) -> Iterator[None]:
-        """Suppress an error of the log, or of a full disk, and pause: the caller tries again, because every step is repeatable.
+        """Suppress an error of the log or the input, or of a full disk, and pause: the caller tries again. Every step is
+        repeatable.
 
         The replica's status shows the error. It is raised if it persists for LOG_WAIT_LIMIT_S.
         """
         try:
             yield
-        except (LogError, OSError) as error:
-            if not isinstance(error, LogError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        except (UnavailableError, OSError) as error:
+            if not isinstance(error, UnavailableError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             now_s = self._time.elapsed_s()
             self._log_failing_since_s = self._log_failing_since_s or now_s
             if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:
                 raise
-            self.error = f"waits for the log: {error}" if isinstance(error, LogError) else f"waits for room: {error}"
+            what = "the log" if isinstance(error, LogError) else "its input" if isinstance(error, InputError) else "room"
+            self.error = f"waits for {what}: {error}"
             self._stopping.wait(LOG_RETRY_S)
         else:
             self._log_failing_since_s = self.error = None

@@ -277,9 +277,15 @@ def require_source_data(job: Job) -> None:
         require_trace_exists(job.feed.trace)
         read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in sources])
         return
-    errors = [f"source '{source.name}' ({source.origin}) has no reader" for source in sources if source.reader is None]
+    errors = [
+        f"source '{source.name}' ({source.origin}) has no reader"
+        for source in sources
+        if source.reader is None and source.input is None
+    ]
     if errors:
-        raise HoldfastError(f"{'; '.join(errors)}; give a --trace to replay, or give the source a reader (reader=...)")
+        raise HoldfastError(
+            f"{'; '.join(errors)}; give a --trace to replay, or give the source an input (kafka=..., files=..., reader=...)"
+        )
 
 
 def require_unused_log_and_output(job: Job, layout: Layout) -> None:

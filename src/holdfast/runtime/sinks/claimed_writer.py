@@ -5,8 +5,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from holdfast.app.writers import BoundWriter, WriteKind, WriteToken
-from holdfast.errors import HoldfastError
+from holdfast.app.writers import BoundWriter, FencedError, WriteKind, WriteToken
+from holdfast.errors import HoldfastError, UnavailableError
 from holdfast.log import Quality
 from holdfast.runtime.sinks.write_claims import WriteClaims
 
@@ -33,7 +33,10 @@ class ClaimedWriter:
         if not isinstance(token, WriteToken):
             return "existing" if token == "written" else "wait"
         if token != self._unrecorded:
-            self._call_claimed(read_rows(), epoch, quality, token)
+            try:
+                self._call_claimed(read_rows(), epoch, quality, token)
+            except FencedError:
+                return "wait"
             self._unrecorded = token  # if the log is full now, only the mark is missing
         if not self.claims.holds(token):
             return "wait" if self._writer.takes_token else "overtaken"
@@ -43,6 +46,8 @@ class ClaimedWriter:
         try:
             with self.claims.renewing(token):
                 self._call(rows, epoch, quality, token)
+        except FencedError:
+            raise
         except Exception:
             self.claims.release(token)
             raise
@@ -53,6 +58,8 @@ class ClaimedWriter:
             try:
                 self._writer(rows, epoch, quality.value, token=token)
                 return
+            except (FencedError, UnavailableError):
+                raise
             except Exception as error:
                 if failures > self._retries:
                     raise HoldfastError(f"{error} (tried {failures} times)") from error

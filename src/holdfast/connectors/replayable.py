@@ -1,0 +1,43 @@
+"""What a connector to replayable data does for a source: find the newest position, and read the rows of a range."""
+
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.log.range_claims import Positions, Range
+
+
+class RangeReader(Protocol):
+    """Reads ranges of replayable data for one task of a source.
+
+    A method raises UnavailableError if the data cannot be reached at present, and HoldfastError for what will not change by
+    waiting.
+    """
+
+    bad_messages: int
+    """How many messages were skipped because they could not be parsed."""
+    lost_rows: int
+    """How many rows were removed from the data before they could be read, as far as that is known."""
+
+    def first(self) -> Positions:
+        """Return where a new job begins to read."""
+        ...
+
+    def newest(self, start: Positions, *, before_s: float | None) -> Positions:
+        """Return how far an epoch that begins at `start` reaches: to the newest row, at most to the source's limit.
+
+        With `before_s`, an epoch of the past is cut: it contains the rows that arrived before this time, if the data has times.
+        """
+        ...
+
+    def read(self, rows: Range) -> pa.Table:
+        """Return the rows of a range in a fixed order, with those columns of the source's schema that the data has."""
+        ...
+
+    def backlog(self, at: Positions) -> int | None:
+        """Return how many rows past a position were there when the data was last looked at; None if it cannot tell."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
