@@ -5,24 +5,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App, last_epochs, last_rows, state_table
     from holdfast.app.fenced_table import FencedTable
-    from holdfast.app.writers import WriteToken, console
+    from holdfast.app.writers import FencedError, WriteToken, console
+    from holdfast.connectors.delta_writer import DeltaWriter
+    from holdfast.connectors.kafka_writer import KafkaWriter
 else:  # mypy must not see __getattr__: with it, mypy would accept every name
 
     def __getattr__(name: str) -> object:
         """Import the names of `__all__` on first use, so that commands that need no application start sooner."""
-        if name in ("WriteToken", "console"):
-            from holdfast.app import writers
+        from importlib import import_module
 
-            return getattr(writers, name)
-        if name == "FencedTable":
-            from holdfast.app.fenced_table import FencedTable
-
-            return FencedTable
+        modules = {
+            "FencedTable": "app.fenced_table",
+            "FencedError": "app.writers",
+            "WriteToken": "app.writers",
+            "console": "app.writers",
+            "DeltaWriter": "connectors.delta_writer",
+            "KafkaWriter": "connectors.kafka_writer",
+        }
         if name in __all__:
-            from holdfast import app
-
-            return getattr(app, name)
+            return getattr(import_module(f"holdfast.{modules.get(name, 'app')}"), name)
         raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
 
 
-__all__ = ["App", "FencedTable", "WriteToken", "console", "last_epochs", "last_rows", "state_table"]
+__all__ = [
+    "App",
+    "DeltaWriter",
+    "FencedError",
+    "FencedTable",
+    "KafkaWriter",
+    "WriteToken",
+    "console",
+    "last_epochs",
+    "last_rows",
+    "state_table",
+]
