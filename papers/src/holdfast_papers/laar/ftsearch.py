@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
@@ -42,7 +43,8 @@ class FTSearch:
 
     With `bounds="paper"` the four prunings are those of the paper. With "dual", the dual values of the linear relaxation
     tighten CPU, COMPL and COST, and the search first tries what the relaxation suggests. Each worker is a thread that hands
-    part of its subtree to an idle worker.
+    part of its subtree to an idle worker. `clock` measures the time limit: with `time.process_time` it is CPU time, so
+    that a busy machine does not shorten the search.
 
     >>> from holdfast.planning.laar import Instance, figure_1
     >>> solution = FTSearch(workers=1).solve(Instance.of(figure_1(sla=0.6)))
@@ -52,6 +54,7 @@ class FTSearch:
 
     workers: int = 2
     bounds: Literal["paper", "dual"] = "dual"
+    clock: Callable[[], float] = time.perf_counter
     name: str = field(default="ft-search", init=False)
 
     def __post_init__(self) -> None:
@@ -60,14 +63,14 @@ class FTSearch:
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         _load()
-        started = time.perf_counter()
+        started = self.clock()
         sharpen = self.bounds == "dual"
         price = loss = None
         if sharpen:
             programme = Programme.of(instance)
             price, loss = cost_penalties(instance, programme), loss_penalties(programme)
         tree = build_tree(instance, price=price, loss=loss, sharpen=sharpen)
-        parallel = ParallelSearch(instance, tree, started=started, deadline=started + seconds)
+        parallel = ParallelSearch(instance, tree, clock=self.clock, started=started, deadline=started + seconds)
         parallel.run(self.workers)
         return parallel.solution(self.name, floor=max(0.0, price.root) if price is not None else 0.0)
 
@@ -82,9 +85,9 @@ def _load() -> None:
 class ParallelSearch:
     """A search on several threads: the cursors that wait for a worker, the best strategy so far, and the number of idle workers."""
 
-    def __init__(self, instance: Instance, tree: Tree, *, started: float, deadline: float) -> None:
+    def __init__(self, instance: Instance, tree: Tree, *, clock: Callable[[], float], started: float, deadline: float) -> None:
         self.instance, self.tree = instance, tree
-        self.started, self.deadline = started, deadline
+        self.clock, self.started, self.deadline = clock, started, deadline
         self.best = np.array([np.inf])
         self.active: Active | None = None
         self.first: FoundStrategy | None = None
@@ -110,7 +113,7 @@ class ParallelSearch:
             raise self.failures[0]
 
     def solution(self, name: str, *, floor: float) -> Solution:
-        elapsed = time.perf_counter() - self.started
+        elapsed = self.clock() - self.started
         pruned = np.sum([cursor.pruned for cursor in self.finished], axis=0)
         heights = np.sum([cursor.heights for cursor in self.finished], axis=0)
         prunings = {
@@ -172,7 +175,7 @@ class ParallelSearch:
                 continue
             budget = _SLICE_NODES
             with self.changed:
-                if self.late or time.perf_counter() >= self.deadline:
+                if self.late or self.clock() >= self.deadline:
                     self.late = True
                     self.changed.notify_all()
                     return
@@ -188,6 +191,6 @@ class ParallelSearch:
                 return
             self.best[0] = price
             self.active = active
-            latest = FoundStrategy(base_cost(self.instance) * (1 + price), time.perf_counter() - self.started)
+            latest = FoundStrategy(base_cost(self.instance) * (1 + price), self.clock() - self.started)
             self.first = self.first or latest
             self.last = latest

@@ -123,3 +123,13 @@ def test_findings_use_the_papers_algorithm_only_and_can_fail():
     assert [finding.holds for finding in findings(runs)] == [True] * 6
     assert [finding.holds for finding in findings([ended(0.5, "NUL", other), ended(0.9, "TMO", other)])] == [False] * 4
     assert findings([ended(0.5, "BST", as_told, solver="milp")]) == []
+
+
+def test_in_turn_each_application_gets_one_constraint(tmp_path):
+    words = ["--applications", "3", "--in-turn", "--constraints", "0.5,0.9", "--solvers", "ft-search-paper", "--seconds", "0.01"]
+    result = CliRunner().invoke(laar_search, [*words, "--workers", "1", "--out", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    runs = (tmp_path / "out" / "runs.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["key"] for line in runs) == [
+        f"{n}/{sla}/ft-search-paper" for n, sla in enumerate((0.5, 0.9, 0.5))
+    ]
