@@ -205,7 +205,7 @@ class Real:
     def completeness(self) -> float:
         """Return the share of due tuples that were processed in time."""
         assert self.ran.timeline is not None
-        measured = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks)
+        measured = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks, deadlines={})
         return measured.share if measured is not None else 0.0
 
     def output(self, seconds: int) -> np.ndarray:

@@ -68,7 +68,12 @@ CONTRACT_OPTIONS = (
     show_default=True,
     help="What to do about PEs that are late but not dead.",
 )
-@click.option("--deadline", "deadline_s", type=float, help="Predict an epoch that is missing this many seconds after its input.")
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=float,
+    help="Seconds after its input when an epoch of a PE counts as late; with --protection prediction it is then predicted.",
+)
 @click.option(
     "--reroute-after",
     "reroute_after_s",
@@ -222,7 +227,8 @@ def build_job(application: str, work: Path, options: dict[str, Any]) -> "Job":
 
 def _check_protection(options: dict[str, Any]) -> None:
     """Raise CompoundError for options that require another --protection."""
-    required = (("deadline_s", "--deadline", "prediction"), ("reroute_after_s", "--reroute-after", "upstream"))
+    deadline = () if options["strategy"] else (("deadline_s", "--deadline", "prediction"),)
+    required = (*deadline, ("reroute_after_s", "--reroute-after", "upstream"))
     errors = [
         f"{option} requires --protection {protection}, got --protection {options['protection']}"
         for name, option, protection in required
@@ -248,6 +254,7 @@ def _absolute(path: str) -> str:
 
 def _print_run(document: dict[str, Any]) -> None:
     from holdfast.trial.completeness import Completeness
+    from holdfast.trial.switches import describe_switch
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
     if document["epochs"] or document["latency_s"]:
@@ -272,6 +279,8 @@ def _print_run(document: dict[str, Any]) -> None:
         catch_up_s = recovery["recovered_s"] - recovery["started_s"]
         steps = f"detected in {detect_s:.1f} s, restarted in {restart_s:.1f} s, caught up in {catch_up_s:.1f} s"
         click.echo(f"  {recovery['task']}: {steps}")
+    for switch in document["switches"]:
+        click.echo(f"  {describe_switch(switch)}")
     click.echo()
     print_verdicts(document)
     locations = [f"{name}: {document[key]}" for name, key in (("output", "out"), ("log", "log")) if document[key] is not None]

@@ -12,6 +12,7 @@ from holdfast.lazy_exports import lazy_exports
 
 __all__ = [
     "ABSENT",
+    "CONFIGURATION",
     "EXCEEDED",
     "PRODUCER",
     "AllowedPaths",
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.control.jobs.machine_diagram import shipped_page
     from holdfast.control.jobs.machine_document import Machine, shipped_machines
     from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
-    from holdfast.control.observers.activation import EXCEEDED
+    from holdfast.control.observers.activation import CONFIGURATION, EXCEEDED
     from holdfast.control.plugins import shipped_actions
     from holdfast.control.server import serve
     from holdfast.control.settings import OrchestratorSettings

@@ -14,6 +14,7 @@ from holdfast.report.run_plots import RunPlots
 from holdfast.trial.checkers import Recovery, recoveries
 from holdfast.trial.completeness import Completeness
 from holdfast.trial.run_timeseries import Decision, Placement, decisions, placements
+from holdfast.trial.switches import describe_switch
 
 MEANINGS = {
     "nothing lost": "every sink has output every epoch of the job",
@@ -74,6 +75,7 @@ def _summary(document: Mapping[str, Any]) -> str:
         sentences.append(
             f"share of tuples processed in time (internal completeness): {Completeness(**document['internal_completeness'])}"
         )
+    sentences += [describe_switch(switch) for switch in document["switches"]]
     return ". ".join(text[0].upper() + text[1:] for text in sentences) + "."
 
 

@@ -100,6 +100,8 @@ class PeHost:
         threading.Thread(target=self._rehearse_if_standby, name="rehearsal", daemon=True).start()
         while not self.stopping.wait(TICK_S):
             self._read_assignment()
+            for loop in self._loops.values():
+                loop.cancel_if_switched_off()
             self._inject_faults()
         for loop in self._loops.values():
             loop.stop(wait_s=2.0)
@@ -168,6 +170,7 @@ class PeHost:
             assigned,
             lambda assigned, is_stopping: self._factory(assigned.job).create(assigned, is_stopping),
             cancel=lambda: cancel(group),
+            on_switch=lambda active: self._emit("switched", {"replica": assigned.key, "node": self._node, "active": active}),
         )
         self._without_loop.pop(assigned.key, None)
         self._emit("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})

@@ -31,6 +31,7 @@ class ReplicaLoop:
 
     `create` builds the replica inside the thread when it becomes active. It may take long and may fail. Its
     second argument tells it whether the loop is stopping; it then returns None. `cancel` cancels the replica's Spark jobs.
+    `on_switch` is called when a replica that was switched on or off works or has stopped working.
     """
 
     def __init__(
@@ -39,16 +40,17 @@ class ReplicaLoop:
         create: Callable[[AssignedReplica, Callable[[], bool]], tuple[Replica, Timeline] | None],
         *,
         cancel: Callable[[], None],
+        on_switch: Callable[[bool], None] = lambda active: None,
         time: MachineTime = MACHINE_TIME,
     ) -> None:
         self.assigned, self._time = assigned, time
         self.state: State = "starting"
         self.error: str | None = None
-        self._create, self._cancel = create, cancel
+        self._create, self._cancel, self._on_switch = create, cancel, on_switch
         self._replica: Replica | None = None
         self._timeline: Timeline | None = None
         self._stopping, self._woken = time.new_event(), time.new_event()
-        self._killed = self._was_idle = False
+        self._killed = self._was_idle = self._switched_off = False
         self._stalled_until_s = self._slow_until_s = self._slow_by_s = 0.0
         self._busy = True
         self._log_failing_since_s: float | None = None
@@ -59,10 +61,17 @@ class ReplicaLoop:
     def assign(self, assigned: AssignedReplica) -> None:
         """Change the replica's rank, or make it active or idle."""
         rank_changed = assigned.rank != self.assigned.rank
+        self._switched_off |= self.assigned.active and not assigned.active
         self.assigned = assigned
         self._woken.set()
+        self.cancel_if_switched_off()
         if rank_changed and self._replica is not None:
             self._replica.set_rank(assigned.rank)
+
+    def cancel_if_switched_off(self) -> None:
+        """Cancel the Spark job that an idle replica still runs. Call it repeatedly: the replica may be about to start a job."""
+        if self._switched_off and not self.assigned.active and self.state == "running":
+            self._cancel()
 
     def stop(self, *, wait_s: float = 10.0) -> None:
         """End the loop after its current step."""
@@ -120,9 +129,13 @@ class ReplicaLoop:
         try:
             while not self._stopping.is_set() and self.state != "finished":
                 if self.assigned.active:
+                    self._switched_off = False
                     self._run_active()
                 else:
+                    was_working = self._replica is not None
                     self._replica, self.state, self._was_idle = None, "idle", True
+                    if was_working:
+                        self._on_switch(False)
                     self._woken.wait(IDLE_S)
                     self._woken.clear()
                     self._raise_if_killed()
@@ -147,9 +160,12 @@ class ReplicaLoop:
             return
         replica, self._timeline = created
         replica.set_rank(self.assigned.rank)
-        if self._was_idle:
+        was_idle = self._was_idle
+        if was_idle:
             replica.on_activation()
         self._replica, self.state, self._was_idle = replica, "running", False
+        if was_idle:
+            self._on_switch(True)
         try:
             self._step_repeatedly(replica, self._timeline)
         finally:
@@ -163,9 +179,13 @@ class ReplicaLoop:
 
     def _step_once(self, replica: Replica) -> bool:
         did_work = False
-        with self._retry_while_log_fails():
-            did_work = replica.step()
-            self._raise_if_killed()
+        try:
+            with self._retry_while_log_fails():
+                did_work = replica.step()
+                self._raise_if_killed()
+        except Exception:
+            if not self._switched_off:  # switching off cancels the Spark job, which fails the step
+                raise
         return did_work
 
     @contextmanager
@@ -191,7 +211,7 @@ class ReplicaLoop:
             self._log_failing_since_s = self.error = None
 
     def _step_repeatedly(self, replica: Replica, timeline: Timeline) -> None:
-        while self.assigned.active and not self._stopping.is_set():
+        while self.assigned.active and not self._switched_off and not self._stopping.is_set():
             if self._time.elapsed_s() < self._stalled_until_s:
                 self._stopping.wait(POLL_S)
                 continue

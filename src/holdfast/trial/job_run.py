@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast.app.load import load_app
-from holdfast.control import ABSENT, EXCEEDED, PRODUCER
+from holdfast.control import ABSENT, CONFIGURATION, EXCEEDED, PRODUCER
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.documents.history import History, HistoryEvent, read_history
@@ -231,7 +231,7 @@ class _Listener:
         for name in ("node", "replica", "job"):
             if event.get(name) is not None:
                 about[name] = event[name]
-        about |= {name: event["data"][name] for name in ("task", "epochs", EXCEEDED) if name in event["data"]}
+        about |= {name: event["data"][name] for name in ("task", "epochs", CONFIGURATION, EXCEEDED) if name in event["data"]}
         self._history.append("orchestrator", about)
         if event["kind"] == "replica" and event["data"].get("state") in ("failed", "lost"):
             task = task_of_replica(event["replica"])

@@ -19,6 +19,7 @@ from holdfast.trial.checkers import Verdict, check_run, count_output_rows, outpu
 from holdfast.trial.completeness import check_promised_completeness, internal_completeness
 from holdfast.trial.job_run import JobRun
 from holdfast.trial.second_law import differences, second_law, uncompared_second_law, unknown_second_law
+from holdfast.trial.switches import switches
 
 
 def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
@@ -28,7 +29,8 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
     verdicts: list[Verdict] = []
     completeness = None
     if timeline is not None:
-        completeness = internal_completeness(events, timeline, tasks=run.tasks)
+        deadlines = {task.pe: job.contract_of(task.pe).deadline_s for task in run.tasks}
+        completeness = internal_completeness(events, timeline, tasks=run.tasks, deadlines=deadlines)
         verdicts = check_run(events, timeline, sinks=sinks, correction=job.contract.correction, scheduled=run.scheduled)
         if job.strategy is not None:
             verdicts.append(check_promised_completeness(completeness, promised=read_strategy(job.strategy).internal_completeness))
@@ -48,6 +50,7 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
         "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in events if e.kind == "fault"],
         "unprotected": {e.about["task"]: e.about["why"] for e in events if e.kind == "unprotected"},
         "warnings": [e.about["text"] for e in events if e.kind == "orchestrator" and EXCEEDED in e.about],
+        "switches": [asdict(switch) for switch in switches(events)],
         "recoveries": [{**asdict(recovery), "latency_s": recovery.latency_s} for recovery in recoveries(events)],
         "verdicts": [{"name": v.name, "holds": v.holds, "reason": v.reason, "figures": dict(v.figures)} for v in verdicts],
         "log": job.log,

@@ -45,7 +45,7 @@ def returning(document):
 
 def test_internal_completeness_is_printed(shop, monkeypatch):
     report = document(shop, output(1), output(2), *COMMITS)
-    assert report["internal_completeness"] == {"share": 0.5, "unknown": 0}
+    assert report["internal_completeness"] == {"share": 0.5, "unknown": 0, "unlimited": ("large",)}
     monkeypatch.setattr(command, "run_and_report", returning(report))
     printed = CliRunner().invoke(command.run, [str(shop)]).output
     assert "processed in time (internal completeness): 0.5000" in printed

@@ -32,6 +32,7 @@ DOCUMENT = {
     "gap_s": {"out": 3.5},
     "internal_completeness": {"share": 0.875, "unknown": 0},
     "faults": [],
+    "switches": [{"configuration": "high", "chosen_s": 7.0, "on_s": 0.5, "off_s": 1.2}],
     "recoveries": [],
     "verdicts": [
         {"name": "nothing lost", "holds": True, "reason": "all 6 epochs left every sink", "figures": {}},
@@ -107,6 +108,7 @@ def test_summary_has_the_figures_of_the_run(text):
         "0.52 s (median), 7.25 s at worst",
         "3.50 s at out",
         "(internal completeness): 0.8750",
+        "Switched to high: replicas on after 0.5 s, replicas off after 1.2 s",
     ):
         assert figure in text
 

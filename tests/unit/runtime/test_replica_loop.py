@@ -179,3 +179,74 @@ def test_log_that_stays_full_fails_the_replica(monkeypatch):
     loop = start(FiveEpochs())
     assert reaches(loop, "failed")
     assert "No space left on device" in (loop.status().error or "")
+
+
+class AtWork(FiveEpochs):
+    """A replica whose step runs a Spark job until it is canceled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.canceled = threading.Event(), threading.Event()
+
+    def step(self) -> bool:
+        self.begun.set()
+        assert self.canceled.wait(LIMIT_S)
+        raise RuntimeError("Job 7 cancelled part of cancelled job group")
+
+
+def test_switching_off_cancels_the_running_job():
+    replica, switches = AtWork(), []
+    loop = ReplicaLoop(ASSIGNED, lambda *_: (replica, replica.timeline), cancel=replica.canceled.set, on_switch=switches.append)
+    assert replica.begun.wait(LIMIT_S)
+    loop.assign(ASSIGNED.model_copy(update={"active": False}))
+    assert reaches(loop, "idle")
+    assert (loop.status().error, switches) == (None, [False])
+    loop.stop()
+
+
+def test_job_that_starts_while_the_replica_is_switched_off_is_canceled():
+    replica = AtWork()
+    cancels = []
+
+    def cancel():
+        cancels.append(1)
+        if len(cancels) > 1:  # at the first call, Spark does not know the job yet
+            replica.canceled.set()
+
+    loop = ReplicaLoop(ASSIGNED, lambda *_: (replica, replica.timeline), cancel=cancel)
+    assert replica.begun.wait(LIMIT_S)
+    loop.assign(ASSIGNED.model_copy(update={"active": False}))
+    loop.cancel_if_switched_off()
+    assert reaches(loop, "idle")
+    loop.stop()
+
+
+def test_replica_switched_off_and_on_again_starts_anew():
+    replica, later, created = AtWork(), FiveEpochs(), []
+    later.room.set()
+
+    def create(*_):
+        created.append(1)
+        one = replica if len(created) == 1 else later
+        return one, one.timeline
+
+    canceling, orders = threading.Event(), []
+    loop = ReplicaLoop(ASSIGNED, create, cancel=lambda: orders.append(canceling.set()))
+    assert replica.begun.wait(LIMIT_S)
+    loop.assign(ASSIGNED.model_copy(update={"active": False}))
+    loop.assign(ASSIGNED)
+    assert canceling.is_set()
+    replica.canceled.set()
+    assert reaches(loop, "finished")
+    assert later.live_position.epoch == 5
+
+
+def test_switched_on_replica_reports_when_it_works():
+    replica, switches = FiveEpochs(), []
+    replica.room.set()
+    idle = ASSIGNED.model_copy(update={"active": False})
+    loop = ReplicaLoop(idle, lambda *_: (replica, replica.timeline), cancel=lambda: None, on_switch=switches.append)
+    assert reaches(loop, "idle")
+    loop.assign(ASSIGNED)
+    assert reaches(loop, "finished")
+    assert switches == [True]

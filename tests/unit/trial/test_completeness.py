@@ -3,14 +3,22 @@
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Reading, Task
 from holdfast.log.timeline import Timeline
-from holdfast.trial.completeness import Completeness, check_promised_completeness, count_unprocessed_rows, internal_completeness
+from holdfast.trial import completeness
+from holdfast.trial.completeness import Completeness, check_promised_completeness, count_unprocessed_rows
 
 TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
 
 
-def commit(stream, epoch, rows, kind="first", task=0, quality="exact"):
+DEADLINES = {"a": 1.0, "b": 0.5}
+
+
+def internal_completeness(events, timeline, *, tasks, deadlines=DEADLINES):
+    return completeness.internal_completeness(events, timeline, tasks=tasks, deadlines=deadlines)
+
+
+def commit(stream, epoch, rows, kind="first", task=0, quality="exact", at_s=1.0):
     about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": quality, "rows": rows}
-    return HistoryEvent(1, "n", "commit", about)
+    return HistoryEvent(at_s, "n", "commit", about)
 
 
 SOURCE = Task(pe="s", kind="source", makes=("s",))
@@ -39,6 +47,26 @@ def test_completeness_is_one_without_faults():
 def test_late_epoch_counts_as_unprocessed():
     events = [*without(chain(), "b", 2), commit("b", 2, 1, "final")]
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
+
+
+def test_epoch_after_its_deadline_counts_as_unprocessed():
+    late_b = [*without(chain(), "b", 2), commit("b", 2, 1, at_s=3.6)]  # closed at 2 s; a has 1 s and b another 0.5 s
+    assert internal_completeness(late_b, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
+    assert internal_completeness([*late_b[:-1], commit("b", 2, 1, at_s=3.4)], TIMELINE, tasks=CHAIN) == Completeness(1.0, 0)
+    late_a = [*without(chain(), "a", 2), commit("a", 2, 4, at_s=3.1)]  # what a emits too late is lost to b, too
+    measured = internal_completeness(late_a, TIMELINE, tasks=CHAIN)
+    assert measured == Completeness((20 + 8) / (30 + 12), 0)
+    assert check_promised_completeness(measured, promised=0.7).holds is False
+
+
+def test_promise_is_unknown_without_a_deadline():
+    measured = internal_completeness(chain(), TIMELINE, tasks=CHAIN, deadlines={"a": 1.0})
+    assert measured == Completeness(1.0, 0, ("b",))
+    verdict = check_promised_completeness(measured, promised=0.7)
+    assert verdict.holds is None
+    assert verdict.reason.endswith("; nothing is too late at b: set deadline_s in the contract (--deadline)")
+    short = internal_completeness([*without(chain(), "a", 2), commit("a", 2, 4, "final")], TIMELINE, tasks=CHAIN, deadlines={})
+    assert check_promised_completeness(short, promised=0.9).holds is False
 
 
 def test_absent_epoch_is_lost_to_its_task_and_its_consumers():

@@ -20,6 +20,8 @@ from holdfast.planning.laar.activation_rule import (
 )
 from holdfast.planning.laar.strategy import Activation, Strategy
 
+CONFIGURATION = "configuration"
+"""The key in a note's data for the configuration that the controller has chosen."""
 EXCEEDED = "exceeded"
 """The key in a note's data for the sources whose rates exceed the strategy: per source, by how many tuples per second."""
 
@@ -90,7 +92,7 @@ class ActivationController:
         target = configurations[choose_configuration(self._rule, expected, tuples, TOLERANCE, STEADY)]
         notes = self._note_exceeded(self._rule, target, sources)
         if self.current is None or target.name != self.current.name:
-            about = {"configuration": target.name, "rates": dict(rates)}
+            about = {CONFIGURATION: target.name, "rates": dict(rates)}
             notes.append(Note(f"input configuration is now {target.name}", about))
             self.current = target
         return notes
