@@ -254,7 +254,7 @@ def _absolute(path: str) -> str:
 
 def _print_run(document: dict[str, Any]) -> None:
     from holdfast.trial.completeness import Completeness
-    from holdfast.trial.switches import describe_switch
+    from holdfast.trial.switch_times import describe_switch
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
     if document["epochs"] or document["latency_s"]:

@@ -14,7 +14,7 @@ from holdfast.report.run_plots import RunPlots
 from holdfast.trial.checkers import Recovery, recoveries
 from holdfast.trial.completeness import Completeness
 from holdfast.trial.run_timeseries import Decision, Placement, decisions, placements
-from holdfast.trial.switches import describe_switch
+from holdfast.trial.switch_times import describe_switch
 
 MEANINGS = {
     "nothing lost": "every sink has output every epoch of the job",

@@ -12,18 +12,23 @@ __all__ = [
     "ProcessCluster",
     "Show",
     "all_corrected",
+    "describe_switch",
     "differences",
+    "internal_completeness",
     "layout_of",
     "recoveries",
     "run_job",
+    "switches",
 ]
 
 if TYPE_CHECKING:
     from holdfast.job_layout import layout_of
     from holdfast.trial.checkers import all_corrected, recoveries
+    from holdfast.trial.completeness import internal_completeness
     from holdfast.trial.job_run import JobRun, Show, run_job
     from holdfast.trial.local_cluster import LocalCluster
     from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
     from holdfast.trial.second_law import differences
+    from holdfast.trial.switch_times import describe_switch, switches
 else:
     __getattr__ = lazy_exports(__name__)

@@ -19,7 +19,7 @@ from holdfast.trial.checkers import Verdict, check_run, count_output_rows, outpu
 from holdfast.trial.completeness import check_promised_completeness, internal_completeness
 from holdfast.trial.job_run import JobRun
 from holdfast.trial.second_law import differences, second_law, uncompared_second_law, unknown_second_law
-from holdfast.trial.switches import switches
+from holdfast.trial.switch_times import switches
 
 
 def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:

@@ -26,27 +26,34 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report with Figure 3.")
 @result_options
 def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path | None, as_json: bool) -> None:
-    """Run two PEs of 0.1 s a tuple on two one-core nodes, twice: with all replicas always active, and with activation by load.
+    """Run two PEs of 0.1 s a tuple on two one-core nodes: with all replicas always active, with activation by load, and with
+    activation by load and a node that is killed in High.
 
-    Every tuple keeps a processor busy for 0.1 s, and a node runs one Spark task at a time. So at 8 tuples/s a node with both PEs
-    would need 1.6 cores. Both runs use real processes on this machine and take a little longer than the load.
+    Every tuple uses 0.1 s of CPU time, and a node runs one Spark task at a time. So at 8 tuples/s a node with both PEs would need
+    1.6 cores. The runs use real processes on this machine and take a little longer than the load.
 
     \b
     Example:
       holdfast reproduce laar-pipeline --out figure3
     """
-    from holdfast_papers.laar.pipeline_study import WAYS, Load, findings, run_way, strategies
+    from holdfast.documents import Schedule
+    from holdfast_papers.laar.pipeline_study import KILLED, WAYS, Load, findings, kill_in_high, run_way, strategies
 
     exit_on_signals()
     load = Load(low_s, high_s, after_s)
     strategy_of = strategies(sla)
     runs: list[PipelineRun] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-pipeline-") as folder:
-        for number, way in enumerate(WAYS):
-            remaining_s = (len(WAYS) - number) * (len(load.rates) + 30)
-            say(f"replicas {way}: {len(load.rates)} s of load (about {remaining_s} s left) ...")
-            work = Path(folder) / way.replace(" ", "-")
-            runs.append(run_way(way, example_path("pipeline.py"), work, load=load, strategy=strategy_of[way]))
+        described = load.as_described
+        ways = [
+            *((way, load, strategy_of[way], Schedule()) for way in WAYS),
+            (KILLED, described, strategy_of[WAYS[1]], kill_in_high(described)),
+        ]
+        for number, (way, own, strategy, faults) in enumerate(ways):
+            remaining_s = sum(len(each.rates) + 30 for _, each, _, _ in ways[number:])
+            say(f"replicas {way}: {len(own.rates)} s of load (about {remaining_s} s left) ...")
+            work = Path(folder) / str(number)
+            runs.append(run_way(way, example_path("pipeline.py"), work, load=own, strategy=strategy, faults=faults))
     checks = findings(runs, load)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -58,10 +65,15 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
 
 
 def _show(runs: "list[PipelineRun]", checks: "list[Finding]", load: "Load") -> None:
+    from holdfast.trial import describe_switch
+    from holdfast_papers.laar.pipeline_study import KILLED
+
     for run in runs:
-        click.echo(f"{run.way}: {run.describe(load)}")
+        click.echo(f"{run.way}: {run.describe(load if run.way != KILLED else load.as_described)}")
         for at_s, decision in run.decisions:
             click.echo(f"  after {at_s:.0f} s {decision}")
+        for switch in run.switches:
+            click.echo(f"  {describe_switch(switch)}")
     for finding in checks:
         click.echo(f"  {'holds ' if finding.holds else 'BROKEN'} {finding.name}: {finding.ours} (paper: {finding.paper})")
 
@@ -71,7 +83,7 @@ def _report(runs: "list[PipelineRun]", checks: "list[Finding]", load: "Load", sl
 
     parts = [
         paragraph(
-            f"Two PEs of 0.1 s a tuple, two replicas each on two one-core nodes; {load.low_s} s of 4 tuples/s, "
+            f"Two PEs of 0.1 s of CPU time a tuple, two replicas each on two one-core nodes; {load.low_s} s of 4 tuples/s, "
             f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is random, so there is no seed. Made by: "
             f"holdfast reproduce laar-pipeline --low {load.low_s} --high {load.high_s} --after {load.after_s} --sla {sla:g}"
         ),

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from holdfast.documents.history import HistoryEvent
-from holdfast.trial.switches import Switch, describe_switch, switches
+from holdfast.trial.switch_times import Switch, describe_switch, switches
 
 
 def chosen(at_s, configuration):
