@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.planning import map_in_processes
 from holdfast.terminal import progress_bar, say
 from holdfast_papers.finding import Finding
-from holdfast_papers.ppa.figure14 import draw, findings, measure_unit, panels, table, units
+from holdfast_papers.ppa.figure14 import PLANNERS, draw, findings, measure_unit, panels, table, units
 from holdfast_papers.records import Record, Records, require_own_folder
 from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
@@ -37,7 +37,7 @@ FEW = 20  # topologies below which a mean is not meaningful
 @click.option("--master", help="A Spark master to use instead of local processes.")
 @result_options
 def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str | None, as_json: bool) -> None:
-    """Figure 14 a to d: output fidelity by replication ratio of greedy, structure-aware and our planner.
+    """Figure 14 a to d: output fidelity by replication ratio of greedy, Algorithm 5 as printed, structure-aware and our planner.
 
     Run the same command again to continue an interrupted study.
 
@@ -49,7 +49,7 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
         if value < least:
             raise HoldfastError(f"{name} must be at least {least}, got {value}")
     require_own_folder(out, ["records.jsonl"])
-    record_file = Records(out, None)
+    record_file = Records(out, {"planners": [planner.name for planner in PLANNERS]})
     work = {unit.key: unit for unit in units(seed, topologies)}
     existing = sum(key in record_file for key in work)
     if existing:

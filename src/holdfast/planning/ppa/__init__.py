@@ -23,7 +23,7 @@ Beyond the paper: `frontier.py`, a planner with a bound (with `formula.py`, `kna
 from holdfast.planning.ppa.completeness import internal_completeness
 from holdfast.planning.ppa.criticality import measured_criticality
 from holdfast.planning.ppa.criticality_document import CriticalityDocument, read_impact
-from holdfast.planning.ppa.decomposition import Segment, decompose, segments
+from holdfast.planning.ppa.decomposition import Segment, SubTopology, decompose, segments
 from holdfast.planning.ppa.expansion_pool import ExpansionPool
 from holdfast.planning.ppa.fidelity import Measure, output_fidelity
 from holdfast.planning.ppa.frontier import Frontier
@@ -49,6 +49,7 @@ __all__ = [
     "Segment",
     "Span",
     "StructureAware",
+    "SubTopology",
     "build_plan",
     "check_budget",
     "decompose",

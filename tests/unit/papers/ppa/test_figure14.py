@@ -6,16 +6,17 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.errors import HoldfastError
-from holdfast_papers.ppa.figure14 import AWARE, GREEDY, OURS, RATIOS, SETTINGS, findings, panels, table, units
+from holdfast_papers.ppa.figure14 import AWARE, GREEDY, LITERAL, OURS, RATIOS, SETTINGS, findings, panels, table, units
 from holdfast_papers.ppa.plans_command import ppa_plans
 
 
-def record(unit, *, greedy: float, aware: float, ours: float) -> dict:
+def record(unit, *, greedy: float, aware: float, ours: float, literal: float = 1.0) -> dict:
     rising = [ratio / RATIOS[-1] for ratio in RATIOS]
     return {
         "key": unit.key,
         "quality": {
             GREEDY: [greedy * r * r for r in rising],  # further behind at small ratios
+            LITERAL: [literal * aware * r for r in rising],
             AWARE: [aware * r for r in rising],
             OURS: [ours * r for r in rising],
         },
@@ -34,10 +35,16 @@ AS_IN_THE_PAPER = {
 }
 
 
-def held(**changes) -> dict[str, bool]:
+def held(*, literal: float = 1.0, **changes) -> dict[str, bool]:
     aware = AS_IN_THE_PAPER | changes
     records = [
-        record(unit, greedy=aware[unit.setting] * (0.95 if unit.setting == "full" else 0.7), aware=aware[unit.setting], ours=0.9)
+        record(
+            unit,
+            greedy=aware[unit.setting] * (0.95 if unit.setting == "full" else 0.7),
+            aware=aware[unit.setting],
+            ours=0.9,
+            literal=literal,
+        )
         for unit in units(1, 2)
     ]
     return {finding.name: finding.holds for finding in findings(panels(records))}
@@ -63,6 +70,7 @@ def test_findings_hold_with_the_papers_numbers():
         ({"full": 0.75}, "structured beat full topologies"),
         ({"no joins": 0.5}, "joins lower fidelity"),
         ({"structured": 0.95}, "ours is never below structure-aware"),
+        ({"literal": 0.5}, "Algorithm 5 as printed is ahead of greedy in every setting and at every ratio"),
     ],
 )
 def test_finding_fails_with_other_numbers(changes, name):
@@ -71,7 +79,7 @@ def test_finding_fails_with_other_numbers(changes, name):
 
 def test_table_has_every_planner_setting_and_ratio():
     rows = table(panels([record(unit, greedy=0.1, aware=0.2, ours=0.3) for unit in units(1, 1)]))
-    assert len(rows) == sum(map(len, SETTINGS.values())) * 3 * len(RATIOS)
+    assert len(rows) == sum(map(len, SETTINGS.values())) * 4 * len(RATIOS)
     assert {row["of"] for row in rows if row["ratio"] == RATIOS[-1]} == {0.1, 0.2, 0.3}
 
 
@@ -95,6 +103,7 @@ def test_run_writes_tables_and_pictures_and_resumes(tmp_path, monkeypatch):
         "findings.md",
         "records.jsonl",
         "report.json",
+        "settings.json",
     ]
     records = tmp_path / "records.jsonl"
     lines = records.read_text().splitlines()
