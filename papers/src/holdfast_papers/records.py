@@ -41,9 +41,9 @@ class Records:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise HoldfastError(f"another command works in '{directory}'; wait until it ends, or give another --out") from None
+        self._records = self._read()
         if settings is not None and not settings_file.exists():
             write_whole(settings_file, json.dumps(settings) + "\n")
-        self._records = self._read()
 
     def __getitem__(self, key: str) -> Record:
         return self._records[key]
