@@ -65,7 +65,7 @@ def _own_spec(name: str) -> ModuleSpec | None:
     if top == "holdfast" or top in sys.stdlib_module_names:
         return None
     spec = PathFinder.find_spec(top)
-    if spec is None or not all(_is_own(place) for place in _places(spec)):
+    if spec is None or not all(_is_own(location) for location in _locations(spec)):
         return None
     for part in below:
         if spec is None or spec.submodule_search_locations is None:
@@ -74,10 +74,10 @@ def _own_spec(name: str) -> ModuleSpec | None:
     return spec if spec is not None and (spec.origin or "").endswith(".py") else None
 
 
-def _places(spec: ModuleSpec) -> list[str]:
+def _locations(spec: ModuleSpec) -> list[str]:
     return [*(spec.submodule_search_locations or ()), *([spec.origin] if spec.has_location and spec.origin else [])]
 
 
-def _is_own(place: str) -> bool:
-    path = Path(place).resolve()
+def _is_own(location: str) -> bool:
+    path = Path(location).resolve()
     return not set(INSTALLED) & set(path.parts) and not path.is_relative_to(Path(sysconfig.get_path("stdlib")).resolve())

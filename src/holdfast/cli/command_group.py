@@ -1,6 +1,6 @@
 """A group of commands that imports each command on its first use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
@@ -26,12 +26,21 @@ def _broken_pipe_as_output_closed() -> Iterator[None]:
 class CommandGroup(click.Group):
     """A group that imports a command when it is used, so that `holdfast --help` needs no Spark and no solver.
 
-    `locations` maps each command's name to its import path (`module:attribute`) and its summary. With `entry_point_group`,
-    installed packages add commands through entry points of that group.
+    `locations` maps each command's name to its import path (`module:attribute`) and its summary. `sections` are the sections of the
+    help with their commands; the others follow. With `entry_point_group`, installed packages add commands through entry points of
+    that group.
     """
 
-    def __init__(self, *, locations: dict[str, tuple[str, str]], entry_point_group: str | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        *,
+        locations: dict[str, tuple[str, str]],
+        sections: Mapping[str, Sequence[str]] | None = None,
+        entry_point_group: str | None = None,
+        **settings: object,
+    ) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own keywords, passed through
+        self._sections = dict(sections or {})
         self._locations = locations
         self._entry_point_group = entry_point_group
 
@@ -58,8 +67,12 @@ class CommandGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, self._summary(ctx, name)) for name in self.list_commands(ctx)])
+        listed = {name for names in self._sections.values() for name in names}
+        others = [name for name in self.list_commands(ctx) if name not in listed]
+        for heading, names in {**self._sections, "Other commands" if listed else "Commands": others}.items():
+            if names:
+                with formatter.section(heading):
+                    formatter.write_dl([(name, self._summary(ctx, name)) for name in names])
 
     def _summary(self, ctx: click.Context, name: str) -> str:
         if name in self._locations:

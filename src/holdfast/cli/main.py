@@ -33,10 +33,19 @@ COMMANDS = {
     "ui": ("holdfast.cli.ui:ui", "Show a running orchestrator, or a finished run, in a browser."),
 }
 
+SECTIONS = {
+    "Write an application": ("init", "check", "replay", "trace"),
+    "Decide what to protect": ("advise", "assess", "profile", "plan", "simulate"),
+    "Run it on this machine": ("run", "ui", "demo", "doctor"),
+    "Operate a cluster": ("serve", "node", "submit", "jobs", "job", "cancel", "nodes", "drain", "agents"),
+}
+"""The sections of `holdfast --help`, each with its commands in the order of use."""
+
 
 @click.command(
     cls=CommandGroup,
     locations=COMMANDS,
+    sections=SECTIONS,
     entry_point_group="holdfast.commands",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -46,9 +55,9 @@ def root() -> None:
 
     \b
     Start here:
-      holdfast doctor                    what this machine has and what is missing
-      holdfast demo                      all of it, on a generated market
-      holdfast check examples/bargain_discovery.py --trace market.parquet
+      holdfast doctor         what this machine has and what is missing
+      holdfast demo           a complete example, on a generated market
+      holdfast init my-app    a commented application of your own, with a trace
     """
 
 

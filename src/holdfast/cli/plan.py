@@ -122,7 +122,7 @@ def plan(
         raise HoldfastError(f"--seconds wants a number above 0, got {seconds:g}")
     if not 0 <= move_worth <= 1:
         raise HoldfastError(f"--move-worth wants a number from 0 to 1, got {move_worth:g}")
-    check_output(out, plot=plot, read={"DOCUMENT": document, "--criticality": criticality, "--current": current})
+    check_output(out, plot=plot, inputs={"DOCUMENT": document, "--criticality": criticality, "--current": current})
     kind = kind_of(document)
     if kind is TOPOLOGY:
         _refuse(context, DESCRIPTORS_ONLY, f"for application descriptors only, and '{document}' is a task topology")
@@ -168,6 +168,6 @@ def plan(
 
 def _refuse(context: click.Context, names: tuple[str, ...], why: str) -> None:
     """Raise HoldfastError if any of these options was given, because it would have no effect."""
-    given = [name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
-    if given:
-        raise HoldfastError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")
+    ineffective = [name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if ineffective:
+        raise HoldfastError(f"{', '.join('--' + name.replace('_', '-') for name in ineffective)}: {why}")

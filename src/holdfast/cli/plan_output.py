@@ -28,12 +28,12 @@ class _File(click.Path):
 FILE = _File(path_type=Path)
 
 
-def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[str, Path | None] | None = None) -> None:
+def check_output(out: Path | None, *, plot: Path | None = None, inputs: Mapping[str, Path | None] | None = None) -> None:
     """Raise HoldfastError unless a document can be written to `out` and a picture to `plot`.
 
-    `read` maps options to the files that the command reads, which must not be overwritten.
+    `inputs` maps options to the files that the command reads, which must not be overwritten.
     """
-    _check_inputs({"--out": out, "--plot": plot}, read or {})
+    _check_inputs({"--out": out, "--plot": plot}, inputs or {})
     if out is not None:
         if out.is_dir():
             raise HoldfastError(f"--out '{out}' is a directory; give the name of a file, such as '{out / 'plan.json'}'")
@@ -93,12 +93,12 @@ def _unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
     return HoldfastError(f"{option} '{path}' cannot be written: {error.strerror}; check the folder, its space and permissions")
 
 
-def _check_inputs(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+def _check_inputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
     """Raise HoldfastError if an output file is one of the input files."""
-    for option, target in written.items():
-        for option_read, source in read.items():
+    for option, target in outputs.items():
+        for input_option, source in inputs.items():
             if target is not None and source is not None and target.exists() and source.exists() and target.samefile(source):
-                what = "the document to plan for" if option_read == "DOCUMENT" else f"the input of {option_read}"
+                what = "the document to plan for" if input_option == "DOCUMENT" else f"the input of {input_option}"
                 raise HoldfastError(f"{option} '{target}' is {what}; give another name")
 
 

@@ -54,7 +54,12 @@ CONTRACT_OPTIONS = (
 @click.option("--master", help="Spark master of every node.  [default: local with the node's cores]")
 @click.option("--spark-ui", is_flag=True, help="Serve the Spark UI of each node, and print its address.")
 @click.option("--checkpoint-epochs", default=10, show_default=True, help="Number of epochs between two checkpoints of a PE.")
-@click.option("--tentative-after", "tentative_after_s", type=float, help="Continue without a dead PE after this many seconds.")
+@click.option(
+    "--tentative-after",
+    "tentative_after_s",
+    type=float,
+    help="Continue without a dead PE this many seconds after its death was noticed (that of a node: after 3 s).",
+)
 @click.option(
     "--correction/--no-correction",
     default=True,
@@ -85,7 +90,7 @@ CONTRACT_OPTIONS = (
     type=click.Choice(["quiet", "eager"]),
     default="quiet",
     show_default=True,
-    help="When a secondary writes records: if the primary is late, or always.",
+    help="When a secondary writes records. quiet: only if the primary is late; eager: always.",
 )
 @click.option(
     "--for",

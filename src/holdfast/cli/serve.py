@@ -27,7 +27,7 @@ from holdfast.terminal import say
 @click.option("--lease", "lease_s", default=10.0, show_default=True, type=FiniteRange(1),
               help="Seconds without a renewal after which a standby takes over. Give all orchestrators the same.")  # fmt: skip
 @click.option("--restored", is_flag=True,
-              help="The database is a restored backup: use numbers that no node knows, and start all replicas again.")  # fmt: skip
+              help="Start from a restored backup: skip the numbers used since then, and restart all replicas.")  # fmt: skip
 @click.option("--beat", "beat_s", default=0.5, show_default=True, type=FiniteRange(0.05), help="Seconds between a node's beats.")
 @click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=FiniteRange(0.2),
               help="Seconds without a beat after which a node is lost; at least four beats.")  # fmt: skip

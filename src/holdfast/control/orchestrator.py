@@ -190,7 +190,7 @@ class Orchestrator:
             raise Conflict(f"job {number} is {job.lifecycle.state} and cannot be canceled")
         return self.post(job, "cancel", cause=cause, first=True)
 
-    def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
+    def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "requested by a user") -> Event:
         """Make exactly these replicas of some tasks active. Raises NotFound, Conflict."""
         job = self.job(number)
         if "activate" not in job.transitions:
@@ -290,7 +290,7 @@ class Orchestrator:
             waiting.set_result(None) if error is None else waiting.set_exception(error)
 
     async def _process(self, job: JobState, event: Event) -> HoldfastError | None:
-        """Carry out an event. Return why it was not carried out, if so."""
+        """Carry out an event. Return the error if that failed."""
         if is_stale(job.lifecycle, event):
             return None
         try:
@@ -304,7 +304,7 @@ class Orchestrator:
     async def _execute(self, job: JobState, moved: Lifecycle, commands: list[Command], event: Event) -> HoldfastError | None:
         """Run the commands of one event in order. The job enters its next state once that is durable, before the first action.
 
-        Return the error of a command that failed. A storage error is none: the command waits and is repeated.
+        Return the error of a command that failed. After a storage error the command is repeated instead.
         """
         entered = moved is job.lifecycle
         if not entered and event.name in ("error", "cancel", "gaveUp"):  # the event that ends the job gives the reason

@@ -20,7 +20,11 @@ def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tupl
     faults = [HistoryEvent(event.at_s, "simulation", event.kind, event.about) for event in outcome.injected_faults()]
     injected = every_fault_injected(faults, scheduled=len(outcome.faults))
     return [
-        ("the books balance", imbalance < 1e-6, f"tuples in differ from tuples out, dropped and queued by {imbalance:.1e} at most"),
+        (
+            "every tuple is accounted for",
+            imbalance < 1e-6,
+            f"received tuples differ from those processed, dropped, lost and queued by at most {imbalance:.1e}",
+        ),
         ("nothing was lost", *_lost(outcome)),
         (
             "the promised internal completeness was kept",

@@ -270,6 +270,6 @@ def test_orchestrator_kills_at_transitions_do_not_affect_spark():
     assert document["healed"], document["tests"]
     assert {test["machine"] for test in document["tests"]} == {"streaming", "finite"}
     assert {test["moment"] for test in document["tests"]} == {"before", "after", "done"}
-    assert document["beside"]["errors"] == []
-    assert document["beside"]["epochs"] >= 10
+    assert document["bystander"]["errors"] == []
+    assert document["bystander"]["epochs"] >= 10
     assert process.returncode == 0

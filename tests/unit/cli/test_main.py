@@ -8,7 +8,7 @@ import sys
 import click
 import pytest
 
-from holdfast.cli.main import COMMANDS, root
+from holdfast.cli.main import COMMANDS, SECTIONS, root
 from holdfast.errors import HoldfastError
 
 
@@ -29,6 +29,10 @@ def test_help_lists_every_command_with_its_summary(holdfast):
     for name, (_, summary) in COMMANDS.items():
         assert name in ran.out
         assert summary.split()[0] in ran.out
+
+
+def test_every_command_is_in_one_section_of_the_help():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(COMMANDS)
 
 
 def test_help_of_every_command_has_a_valid_example():

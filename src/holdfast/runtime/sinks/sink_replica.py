@@ -23,7 +23,7 @@ class SinkReplica(Replica):
     """One replica of a sink. Several replicas write each epoch once.
 
     Without a writer, the epoch and its quality name a Parquet file, which is created at most once. With a writer, claims decide
-    which replica writes. The replica that writes an epoch emits `output`. A replica that finds it written emits `found`,
+    which replica writes. The replica that writes an epoch emits `output`. A replica that sees it written emits `existing`,
     because the other one may have died before it emitted `output`.
     """
 

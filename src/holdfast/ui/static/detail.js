@@ -127,7 +127,7 @@ export class Detail {
 function summaryOf(task) {
   const purpose = task.kind === "operators" && task.operators.length ? `runs ${task.operators.join(", ")}` : task.kind;
   const reads = task.reads.length ? ` · reads ${task.reads.join(", ")}` : "";
-  return `${purpose}${reads}${task.makes.length ? ` · makes ${task.makes.join(", ")}` : ""}`;
+  return `${purpose}${reads}${task.makes.length ? ` · produces ${task.makes.join(", ")}` : ""}`;
 }
 
 function shortAnswer(answer) {

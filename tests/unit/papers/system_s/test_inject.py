@@ -13,7 +13,7 @@ from holdfast_papers.system_s.injection.command import inject
         (["--state", "runing"], "--state: there is no state 'runing'; states are: canceling, dispatching, "),
         (["--transition", "stop"], "--transition: there is no transition 'stop'; transitions are: activate, cancel, "),
         (["--fault", "crash"], "--fault: there is no fault 'crash'; faults are: crash-controller, "),
-        (["--state", "submitted", "--transition", "started"], "there is no test to run: no transition has all that was asked for"),
+        (["--state", "submitted", "--transition", "started"], "there is no test to run: no transition matches all options"),
         (["--state", "completed"], "--state: there is no state 'completed'; states are: canceling, "),
     ],
 )

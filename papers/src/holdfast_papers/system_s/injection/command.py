@@ -80,7 +80,7 @@ def inject(
     from holdfast.control import InjectionTests
     from holdfast.documents import document_text
 
-    tests, passed_over = _tests(documents, machines, faults, all_faults, moments, states, transitions)
+    tests, skipped = _tests(documents, machines, faults, all_faults, moments, states, transitions)
     if sample is not None and sample < len(tests):
         tests = sorted(random.Random(seed).sample(tests, sample), key=tests.index)
     if only_list:
@@ -91,13 +91,13 @@ def inject(
     bystander_errors = bystander.errors if bystander is not None else []
     if as_json:
         print_json(
-            {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
-             "beside": bystander
+            {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "skipped": skipped,
+             "bystander": bystander
              and {"errors": bystander_errors, "epochs": bystander.epochs, "rounds": len(bystander.rounds)},
              "tests": [verdict.document() for verdict in verdicts]}
         )  # fmt: skip
     else:
-        _show(verdicts, passed_over)
+        _show(verdicts, skipped)
         if bystander is not None:
             outcome = "; ".join(bystander_errors) or "no replica restarted, and its output equals the replay of the whole trace"
             click.echo(f"the application on Spark ran {len(bystander.rounds)} times, {bystander.epochs} epochs in all: {outcome}")
@@ -147,16 +147,16 @@ def _tests(
             and (not transitions or test.transition in transitions)
         ]
     if not requested:
-        raise HoldfastError("there is no test to run: no transition has all that was asked for; 'holdfast inject --list' lists all")
-    tests, passed_over = [], []
+        raise HoldfastError("there is no test to run: no transition matches all options; 'holdfast inject --list' lists all")
+    tests, skipped = [], []
     for test in requested:
         try:
             scenario_for(test.machine, test.state, test.transition, name="trial", hold_s=1)
         except NoScenario as error:
-            passed_over.append(f"{test.name}: {error}")
+            skipped.append(f"{test.name}: {error}")
         else:
             tests.append(test)
-    return tests, passed_over
+    return tests, skipped
 
 
 def _refuse_unknown(kind: str, names: Collection[str], known: Collection[str], *, where: str = "") -> None:
@@ -212,7 +212,7 @@ def _coverage(verdicts: list["InjectionVerdict"]) -> dict[str, dict[str, Any]]:
     return dict(rows)
 
 
-def _show(verdicts: list["InjectionVerdict"], passed_over: list[str]) -> None:
+def _show(verdicts: list["InjectionVerdict"], skipped: list[str]) -> None:
     table = Table("transition", "tests", "injected", "missed", "healed", box=None, pad_edge=False)
     for name, row in _coverage(verdicts).items():
         table.add_row(name, *(str(row[column]) for column in ("tests", "injected", "missed", "healed")))
@@ -220,5 +220,5 @@ def _show(verdicts: list["InjectionVerdict"], passed_over: list[str]) -> None:
     healed = sum(verdict.healed for verdict in verdicts)
     missed = sum(bool(verdict.missed) for verdict in verdicts)
     without_target = f"; {missed} faults had no target" if missed else ""
-    skipped = f"; {len(passed_over)} skipped" if passed_over else ""
-    click.echo(f"{healed} of {len(verdicts)} tests healed{without_target}{skipped}")
+    without_scenario = f"; {len(skipped)} skipped" if skipped else ""
+    click.echo(f"{healed} of {len(verdicts)} tests healed{without_target}{without_scenario}")
