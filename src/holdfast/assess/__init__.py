@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from holdfast.assess.fitting import SECTION, longest_loss, spread_offsets
     from holdfast.assess.metrics import correlation
     from holdfast.assess.progress import Steps
-    from holdfast.assess.progress_display import show_progress
     from holdfast.assess.runner import Runner, Way
     from holdfast.assess.targets import Target, choose_targets, position
+    from holdfast.progress_display import show_progress
 else:
     __getattr__ = lazy_exports(__name__)

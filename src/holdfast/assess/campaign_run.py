@@ -9,8 +9,8 @@ from holdfast.assess.campaign_fit import Rates, require_room_for_outages
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.first_law_check import require_first_law
 from holdfast.assess.progress import Progress
-from holdfast.assess.progress_display import show_progress
 from holdfast.assess.runner import Runner, Way
+from holdfast.progress_display import show_progress
 from holdfast.terminal import say
 
 

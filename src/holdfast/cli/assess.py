@@ -156,7 +156,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     from holdfast.assess.campaign_setup import build_campaign, describe_subject, parsed_trace, rates_by_name
     from holdfast.assess.fitting import SECTION
     from holdfast.assess.progress import Steps
-    from holdfast.assess.progress_display import show_progress
+    from holdfast.progress_display import show_progress
     from holdfast.report.assessment import write_reports
 
     trace, out, rates = options["trace"], options["out"], request.rates

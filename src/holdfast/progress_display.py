@@ -35,14 +35,17 @@ class Pace:
 
 
 @contextmanager
-def show_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a function that shows progress; call it with (description, done, total)."""
+def show_progress(*, announce: bool = True) -> Iterator[Callable[[str, int, int | None], None]]:
+    """Yield a function that shows progress; call it with (description, done, total), or None for an unknown total.
+
+    Lines `announce` new work at once; otherwise the first line comes after LINE_EVERY_S.
+    """
     if sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft(time.monotonic))
-        with Progress(*columns, console=Console(stderr=True)) as bar:
+        with Progress(*columns, console=Console(stderr=True), transient=not announce) as bar:
             yield Bars(bar, time.monotonic)
     else:
-        yield Lines(time.monotonic)
+        yield Lines(time.monotonic, announce=announce)
 
 
 class TimeLeft(ProgressColumn):
@@ -70,27 +73,27 @@ class Bars:
         self._bar, self._clock = bar, clock
         self._tasks: dict[str, tuple[Any, Pace]] = {}
 
-    def __call__(self, what: str, done: int, of: int) -> None:
+    def __call__(self, what: str, done: int, of: int | None) -> None:
         now = self._clock()
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(what, total=of), Pace(now, done=done)
         task, pace = self._tasks[what]
-        remaining_s = pace.remaining_s(now, done=done, of=of)
+        remaining_s = None if of is None else pace.remaining_s(now, done=done, of=of)
         self._bar.update(task, completed=done, total=of, ends_s=None if remaining_s is None else now + remaining_s)
 
 
 class Lines:
     """Shows progress as plain lines with the remaining time."""
 
-    def __init__(self, clock: Clock, say: Callable[[str], None] | None = None) -> None:
-        self._clock, self._say = clock, say or (lambda line: click.echo(line, err=True))
+    def __init__(self, clock: Clock, say: Callable[[str], None] | None = None, *, announce: bool = True) -> None:
+        self._clock, self._say, self._announce = clock, say or (lambda line: click.echo(line, err=True)), announce
         self._paces: dict[str, Pace] = {}
-        self._next_s = 0.0
+        self._next_s = 0.0 if announce else clock() + LINE_EVERY_S
 
-    def __call__(self, what: str, done: int, of: int) -> None:
+    def __call__(self, what: str, done: int, of: int | None) -> None:
         now, new = self._clock(), what not in self._paces
         pace = self._paces.setdefault(what, Pace(now, done=done))
-        if now < self._next_s and done < of and not new:
+        if of is None or (now < self._next_s and not (self._announce and (new or done == of))):
             return
         self._next_s = now + LINE_EVERY_S
         remaining_s = pace.remaining_s(now, done=done, of=of) if done < of else None

@@ -5,7 +5,7 @@ import os
 
 from rich.progress import Progress
 
-from holdfast.assess.progress_display import LINE_EVERY_S, Bars, Lines, TimeLeft, show_progress
+from holdfast.progress_display import LINE_EVERY_S, Bars, Lines, TimeLeft, show_progress
 from holdfast.terminal import say
 
 
