@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from holdfast.documents.document import Part
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.formula import Formula, build_formula
 from holdfast.planning.ppa.frontier import REFILL
@@ -16,28 +15,26 @@ from holdfast.planning.ppa.tree_completion import Links
 OBJECTIVES = {"of": "output fidelity", "ic": "internal completeness", "criticality": "measured quality"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why one task is replicated: the plan's quality without it, and a sentence."""
+class PlannedReplica(Part):
+    """A task with an active replica, the plan's quality without it, and the reason."""
 
     task: str
-    quality_without: float
-    why: str
+    quality_without: float | None = None
+    why: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Next:
-    """The smallest addition to the budget that adds quality, and what it buys."""
+class NextUnit(Part):
+    """The smallest addition to the budget that adds quality."""
 
     replicas: int
     quality: float
     start: tuple[str, ...]
-    stop: tuple[str, ...]
+    stop: tuple[str, ...] = ()
     why: str
 
 
-def reasons(measure: Measure, plan: Plan) -> list[Reason]:
-    """Return the reason for each replica of the plan, ordered by name."""
+def reasons(measure: Measure, plan: Plan) -> list[PlannedReplica]:
+    """Return each replica of the plan with its reason, ordered by name."""
     numbers = np.array(task_numbers(measure, plan), dtype=np.int64)
     alive = np.zeros(len(measure.weights))
     alive[numbers] = 1.0
@@ -51,11 +48,11 @@ def reasons(measure: Measure, plan: Plan) -> list[Reason]:
             why = f"{task} adds nothing to {objective}: no complete tree of replicas runs through it{ways}"
         else:
             why = f"without {task} {objective} would fall from {plan.quality:.3f} to {without:.3f}{ways}"
-        result.append(Reason(task, float(without), why))
+        result.append(PlannedReplica(task=task, quality_without=float(without), why=why))
     return result
 
 
-def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | None:
+def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> NextUnit | None:
     """Return the smallest addition to the budget that adds quality, or None if nothing is left to buy.
 
     It is either additional replicas or, if that has a higher quality, the planner's plan for the larger budget. Without a
@@ -79,7 +76,8 @@ def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | N
         stop = tuple(measure.topology.tasks[i] for i in sorted_by_name(measure, now - then))
         gain = f"{objective} +{quality - plan.quality:.3f} (to {quality:.3f})"
         how = f"replicate {_listed(start)}" + (f" in place of {_listed(stop)}" if stop else "")
-        return Next(more, quality, start, stop, f"{_units(plan, more)} {gain}: {how}")
+        why = f"{_units(plan, more)} {gain}: {how}"
+        return NextUnit(replicas=more, quality=quality, start=start, stop=stop, why=why)
     return None
 
 

@@ -12,35 +12,18 @@ from holdfast.documents.topology import Topology, is_task
 from holdfast.errors import DocumentError
 from holdfast.planning.document_kinds import PLAN, plain, read_kind
 from holdfast.planning.ppa.adaptation import Adaptation
-from holdfast.planning.ppa.explanation import Next, Reason
+from holdfast.planning.ppa.explanation import NextUnit as NextUnit
+from holdfast.planning.ppa.explanation import PlannedReplica as PlannedReplica
 from holdfast.planning.ppa.planner import Plan
 
 ADVISE = "advise"
 """The planner of `holdfast advise`. Its quality is the measured share of the cost of single failures that a plan avoids."""
 
 
-class PlannedReplica(Part):
-    """A task with an active replica, the plan's quality without it, and the reason."""
-
-    task: str
-    quality_without: float | None = None
-    why: str | None = None
-
-
 class UnreplicatedTask(Part):
     """A task without a replica, and the reason."""
 
     task: str
-    why: str
-
-
-class NextUnit(Part):
-    """The smallest addition to the budget that adds quality."""
-
-    replicas: int
-    quality: float
-    start: tuple[str, ...]
-    stop: tuple[str, ...] = ()
     why: str
 
 
@@ -153,8 +136,8 @@ def plan_document(
     plan: Plan,
     topology: Topology,
     *,
-    reasons: Iterable[Reason] = (),
-    next_unit: Next | None = None,
+    reasons: Iterable[PlannedReplica] = (),
+    next_unit: NextUnit | None = None,
     adaptation: Adaptation | None = None,
 ) -> PlanDocument:
     """Return the document of a plan."""
@@ -177,20 +160,7 @@ def plan_document(
         quality=plan.quality,
         bound=plan.bound,
         proven=plan.proven,
-        replicated=tuple(
-            PlannedReplica(task=task, quality_without=why[task].quality_without, why=why[task].why)
-            if task in why
-            else PlannedReplica(task=task)
-            for task in plan.tasks
-        ),
-        next=None
-        if next_unit is None
-        else NextUnit(
-            replicas=next_unit.replicas,
-            quality=next_unit.quality,
-            start=next_unit.start,
-            stop=next_unit.stop,
-            why=next_unit.why,
-        ),
+        replicated=tuple(why.get(task, PlannedReplica(task=task)) for task in plan.tasks),
+        next=next_unit,
         changes=changes,
     )
