@@ -200,7 +200,7 @@ class EpochLog:
             name = self._name(stream, task, epoch, kind)
             content = self._store.read(name)
             if content is None:
-                self._fences.count_read_in_vain()
+                self._fences.count_empty_read()
                 return None
             try:
                 owner = decode_fence(content)

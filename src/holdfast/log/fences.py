@@ -1,12 +1,13 @@
-"""Fences: how the log itself ends what a canceled job may write, even from a node that nobody can reach.
+"""Fences: objects in the log that stop a canceled job from writing, even on a node that cannot be reached.
 
 A fence is created, like a record, under the name of the first epoch of a stream that has no record. The first writer wins: either
-the job's record is in the log and the fence moves to the next epoch, or the fence is, and the job's record is not. A replica of the
-job that meets the fence, as a writer or as a reader, ends with FencedOffError. The records of the next job, from that epoch on,
-have other names. So a replica that never meets the fence, because it continues from a newer checkpoint, writes what nobody reads.
+the job's record is stored and the fence moves to the next epoch, or the fence is stored and the record is not. A replica of the job
+that reads the fence, or fails to write because of it, ends with FencedOffError. The records of the next job, from that epoch on,
+have other names. So a replica that never reaches the fence, because it continues from a newer checkpoint, writes records that
+nobody reads.
 
-A fence needs no request per epoch. Its object in the folder `fences` tells processes that start later about it. The folder is
-listed once per process, and again after many reads in vain.
+A fence needs no request per epoch. An object in the folder `fences` announces it to processes that start later. A process lists the
+folder once, and again after many reads that returned nothing.
 """
 
 import json
@@ -18,7 +19,7 @@ from holdfast.log.store import Store
 PREFIX = b'{"fenced":'
 FOLDER, OWNERS = "fences/", "fenced/"
 LOAD_AFTER_READS = 2000
-"""After this many reads in vain, the fences are listed again. A waiting replica reads about a hundred times a second."""
+"""After this many reads that returned nothing, the fences are listed again. A waiting replica reads about 100 times a second."""
 
 
 class Fences:
@@ -30,7 +31,7 @@ class Fences:
         self._reads_until_load = 0
 
     def section(self, stream: str, task: int, epoch: int) -> int:
-        """Return how many fences of a stream precede an epoch or are at it. Raises FencedOffError for a fence of this job."""
+        """Return how many fences of a stream are at an epoch or before it. Raises FencedOffError for a fence of this job."""
         if self._reads_until_load == 0:
             self.load()
         fences = self._fences.get((stream, task), ())
@@ -42,14 +43,14 @@ class Fences:
         return any(each == owner for _, each in self._fences.get((stream, task), ()))
 
     def note(self, stream: str, task: int, *, epoch: int, owner: str) -> None:
-        """Note a fence that is in the place of an epoch's record, also for processes that start later."""
+        """Store that a fence is in the place of an epoch's record, so that processes that start later know it."""
         fences = self._fences.setdefault((stream, task), [])
         self._store.create(
             f"{FOLDER}{quote(stream, safe='')}/{task}/{len(fences) + 1:06d}.{epoch:020d}.{quote(owner, safe='')}", b""
         )
         fences.append((epoch, owner))
 
-    def count_read_in_vain(self) -> None:
+    def count_empty_read(self) -> None:
         self._reads_until_load = max(0, self._reads_until_load - 1)
 
     def load(self) -> None:
@@ -76,7 +77,7 @@ def decode_fence(content: bytes) -> str | None:
 
 
 def fence_owner(store: Store, owner: str) -> None:
-    """Note that a job may start no replica any more. This comes before `EpochLog.fence`, for a stream that has not begun."""
+    """Store that no replica of a job may start. Call it before `EpochLog.fence`, for streams that have not begun."""
     store.create(f"{OWNERS}{quote(owner, safe='')}", b"")
 
 

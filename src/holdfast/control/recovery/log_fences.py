@@ -29,20 +29,20 @@ class LogFences:
         self._fencing: dict[int, int] = {}
 
     def is_needed(self, job: JobState, replicas: Sequence[PlacedReplica]) -> bool:
-        """Return whether a job has to wait: a replica may run on a node that has not confirmed its end. Begin to fence it off.
+        """Return whether a job has to wait, because a replica may still run on a node. Starts to fence the job off if it is silent.
 
         A PE without a log writes nothing that could be fenced.
         """
-        left = [replica for replica in replicas if replica.left_on]
-        for replica in left:
+        unconfirmed = [replica for replica in replicas if replica.left_on]
+        for replica in unconfirmed:
             if self._log_of(replica.job) is None:
                 self._end(replica, list(replica.left_on))
-        left = [replica for replica in left if replica.left_on]
-        silent = sorted({node for replica in left for node in replica.left_on if self._is_silent(node)})
+        unconfirmed = [replica for replica in unconfirmed if replica.left_on]
+        silent = sorted({node for replica in unconfirmed for node in replica.left_on if self._is_silent(node)})
         if silent and self._fencing.get(job.id) != job.lifecycle.version:
             self._fencing[job.id] = job.lifecycle.version
-            self._orchestrator.run_in_background(job, "the fence", self._fence(job, left, silent))
-        return bool(left)
+            self._orchestrator.run_in_background(job, "the fence", self._fence(job, unconfirmed, silent))
+        return bool(unconfirmed)
 
     async def _fence(self, job: JobState, replicas: Sequence[PlacedReplica], silent: Sequence[str]) -> None:
         events, nodes = self._orchestrator.events, join_names(silent)

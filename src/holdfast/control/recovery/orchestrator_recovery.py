@@ -192,15 +192,13 @@ def set_aside(state: str) -> Machine:
 def _unknown_state(stored: StoredJob, machines: Mapping[str, Machine]) -> str:
     """Return why a job is set aside whose machine or state is unknown; an empty text if both are known."""
     if stored.type not in machines:
-        found = f"the type '{stored.type}', and there is no such machine; machines are: {', '.join(sorted(machines))}"
+        unknown = f"the type '{stored.type}', and there is no such machine; machines are: {', '.join(sorted(machines))}"
     elif stored.state not in machines[stored.type].states:
         states = ", ".join(machines[stored.type].states)
-        found = f"the state '{stored.state}', which machine '{stored.type}' does not have; its states are: {states}"
+        unknown = f"the state '{stored.state}', which machine '{stored.type}' does not have; its states are: {states}"
     else:
         return ""
-    return (
-        f"{_set_aside_text(stored)}: it has {found}; start with the document that the job started with, by --machine, or cancel it"
-    )
+    return f"{_set_aside_text(stored)}: it has {unknown}; start with --machine and its machine, or cancel the job"
 
 
 def _read(stored: StoredJob, text: str | None, model: type[D]) -> tuple[D | None, str]:
