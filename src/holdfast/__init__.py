@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App, last_epochs, last_rows, state_table
-    from holdfast.app.fenced_table import FencedTable
     from holdfast.app.writers import FencedError, WriteToken, console
     from holdfast.connectors.delta_writer import DeltaWriter
     from holdfast.connectors.kafka_writer import KafkaWriter
+    from holdfast.connectors.sql_writer import SqlWriter
 else:  # mypy must not see __getattr__: with it, mypy would accept every name
 
     def __getattr__(name: str) -> object:
@@ -15,12 +15,12 @@ else:  # mypy must not see __getattr__: with it, mypy would accept every name
         from importlib import import_module
 
         modules = {
-            "FencedTable": "app.fenced_table",
             "FencedError": "app.writers",
             "WriteToken": "app.writers",
             "console": "app.writers",
             "DeltaWriter": "connectors.delta_writer",
             "KafkaWriter": "connectors.kafka_writer",
+            "SqlWriter": "connectors.sql_writer",
         }
         if name in __all__:
             return getattr(import_module(f"holdfast.{modules.get(name, 'app')}"), name)
@@ -31,8 +31,8 @@ __all__ = [
     "App",
     "DeltaWriter",
     "FencedError",
-    "FencedTable",
     "KafkaWriter",
+    "SqlWriter",
     "WriteToken",
     "console",
     "last_epochs",

@@ -49,8 +49,8 @@ class LogError(UnavailableError):
     """The epoch log cannot be read or written at present: its disk is full, or its store is unreachable."""
 
 
-class InputError(UnavailableError):
-    """The data that a source reads cannot be reached at present, for example because a broker does not answer."""
+class ExternalError(UnavailableError):
+    """What a source reads or a sink writes cannot be reached at present, for example because a broker does not answer."""
 
 
 class TrimmedError(HoldfastError):

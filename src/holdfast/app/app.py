@@ -119,7 +119,7 @@ class App:
         `writer` is called with (rows as a DataFrame, epoch, quality) for the first output of an epoch, and again with quality
         'exact' if that was not exact. After a failure it can be called again for the same epoch. It must then replace its
         output. A parameter called `token` receives a `WriteToken`, with which a target can refuse a delayed write. See
-        `FencedTable` for database tables.
+        `SqlWriter` for database tables.
         """
         self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
 

@@ -9,7 +9,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 
 from holdfast.documents.source_inputs import FilesInput
-from holdfast.errors import HoldfastError, InputError, LogError
+from holdfast.errors import ExternalError, HoldfastError, LogError
 from holdfast.log import Store
 from holdfast.log.range_claims import Positions, Range
 
@@ -56,7 +56,7 @@ class FilesReader:
         try:
             return sorted(name for name in self._store.names("") if name.endswith(ENDINGS) and not _is_hidden(name))
         except LogError as error:
-            raise InputError(f"{self._what}: {error}") from error
+            raise ExternalError(f"{self._what}: {error}") from error
 
     def _read_file(self, name: str) -> pa.Table:
         content = io.BytesIO(self._store.read(name) or b"")

@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import ExternalError, HoldfastError
 
 TIMEOUT_S = 10.0
 
@@ -27,7 +27,7 @@ def kafka_library(what: str) -> Any:
 
 
 def describe_error(what: str, servers: str, error: Any) -> HoldfastError:
-    """Return the error to raise for a KafkaError: an InputError if waiting may help."""
+    """Return the error to raise for a KafkaError: an ExternalError if waiting may help."""
     from confluent_kafka import KafkaError
 
     advice = {
@@ -52,4 +52,4 @@ def describe_error(what: str, servers: str, error: Any) -> HoldfastError:
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.REQUEST_TIMED_OUT,
     )
-    return InputError(f"{text}; is a broker running there?") if waits else HoldfastError(text)
+    return ExternalError(f"{text}; is a broker running there?") if waits else HoldfastError(text)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from holdfast.connectors.kafka_client import TIMEOUT_S, client_settings, describe_error, kafka_library, logger
 from holdfast.connectors.kafka_messages import KafkaMessage, MessageParser
 from holdfast.documents.source_inputs import KafkaInput
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import ExternalError, HoldfastError
 from holdfast.log.range_claims import Positions, Range
 
 CONSUME_MESSAGES = 10_000
@@ -110,7 +110,9 @@ class KafkaReader:
         if self._options.pattern is not None:
             wanted = [topic for topic in topics if re.fullmatch(self._options.pattern, topic) and not topic.startswith("__")]
             if not wanted:
-                raise InputError(f"{self._what} reads topics like '{self._options.pattern}', but {self._options.servers} has none")
+                raise ExternalError(
+                    f"{self._what} reads topics like '{self._options.pattern}', but {self._options.servers} has none"
+                )
             return wanted
         wanted = [name.strip() for name in (self._options.topic or "").split(",")]
         missing = [topic for topic in wanted if topic not in topics or topics[topic].error is not None]
@@ -197,7 +199,7 @@ class KafkaReader:
                 raise describe_error(f"{self._what} cannot read", self._options.servers, error)
         if not batch and time.monotonic() > deadline_s:
             self._next = {}
-            raise InputError(
+            raise ExternalError(
                 f"{self._what} has received nothing from {self._options.servers} for {SILENCE_LIMIT_S:.0f} s; "
                 "is a broker running there?"
             )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from holdfast.engine.operator_call import first_line
-from holdfast.errors import HoldfastError, InputError, LogError, UnavailableError
+from holdfast.errors import ExternalError, HoldfastError, LogError, UnavailableError
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
@@ -204,7 +204,7 @@ class ReplicaLoop:
             self._log_failing_since_s = self._log_failing_since_s or now_s
             if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:
                 raise
-            what = "the log" if isinstance(error, LogError) else "its input" if isinstance(error, InputError) else "room"
+            what = "the log" if isinstance(error, LogError) else "a system outside" if isinstance(error, ExternalError) else "room"
             self.error = f"waits for {what}: {error}"
             self._stopping.wait(LOG_RETRY_S)
         else:

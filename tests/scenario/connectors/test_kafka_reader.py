@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.connectors.kafka_reader import KafkaReader
 from holdfast.documents.source_inputs import KafkaInput
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import ExternalError, HoldfastError
 from holdfast.log.range_claims import Range
 
 SCHEMA = pa.schema(
@@ -132,7 +132,7 @@ def test_unknown_topic_and_unreachable_broker_are_named(broker, open_reader):
     with pytest.raises(HoldfastError, match=r"reads topic 'nowhere', which .* does not have"):
         open_reader(topic="nowhere").first()
     reader = KafkaReader(KafkaInput(servers="127.0.0.1:1", topic="t"), SCHEMA, source="s", task=0, tasks=1)
-    with pytest.raises(InputError, match=r"source 's' cannot list the topics on 127.0.0.1:1.*is a broker running there"):
+    with pytest.raises(ExternalError, match=r"source 's' cannot list the topics on 127.0.0.1:1.*is a broker running there"):
         reader.first()
     reader.close()
 

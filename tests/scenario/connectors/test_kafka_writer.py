@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.app.writers import FencedError, WriteToken
 from holdfast.connectors.kafka_writer import KafkaWriter
-from holdfast.errors import HoldfastError, InputError
+from holdfast.errors import ExternalError, HoldfastError
 
 NUMBERS = itertools.count()
 
@@ -117,5 +117,5 @@ def test_errors_name_the_topic_and_the_broker(broker):
         HoldfastError, match=r"the writer to topic 'nowhere' cannot write on .*create the topic, or correct its name"
     ):
         KafkaWriter(broker.servers, "nowhere")(rows("a"), 1, "exact", token=token("nowhere", 1))
-    with pytest.raises(InputError, match=r"the writer to topic 'out' cannot write on 127.0.0.1:1.*is a broker running there"):
+    with pytest.raises(ExternalError, match=r"the writer to topic 'out' cannot write on 127.0.0.1:1.*is a broker running there"):
         KafkaWriter("127.0.0.1:1", "out")(rows("a"), 1, "exact", token=token("out", 1))

@@ -9,7 +9,7 @@ import pytest
 from obstore.store import MemoryStore
 from sqlalchemy import create_engine, text
 
-from holdfast import App, FencedTable
+from holdfast import App, SqlWriter
 from holdfast.app.writers import WriteToken, bind_writer
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Contract, Reading, Task
@@ -299,8 +299,8 @@ def stall_until_corrected(stage, write, other):
     return stalls
 
 
-def test_fenced_table_refuses_a_writer_that_stalled_past_the_correction(stage, database):
-    write = FencedTable(database, "results").write
+def test_sql_writer_refuses_a_writer_that_stalled_past_the_correction(stage, database):
+    write = SqlWriter(database, "results")
     other = stage.sink(writer=write)
     stalled = stage.sink(writer=stall_until_corrected(stage, write, other))
     stage.absent(1)
@@ -445,12 +445,12 @@ def test_writer_is_not_called_again_while_its_completion_cannot_be_recorded(stag
     assert all(stage.verdicts())
 
 
-def test_fenced_table_takes_an_epoch_again_whose_completion_was_not_recorded(stage, database):
+def test_sql_writer_takes_an_epoch_again_whose_completion_was_not_recorded(stage, database):
     stage.log = FullStore(MemoryStore())
     stage.stream = OutputWriter(stage.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
     stage.publish(1, 2, 3)
     stage.log.full = "written"
-    write = FencedTable(database, "results").write
+    write = SqlWriter(database, "results")
     with pytest.raises(LogError, match="no space left"):
         stage.sink(writer=write).step()
     stage.log.full, restarted = None, stage.sink(writer=write)

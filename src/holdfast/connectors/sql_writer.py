@@ -18,22 +18,24 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy import column as sql_column
 from sqlalchemy import table as sql_table
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
 
 from holdfast.app.writers import WriteToken
+from holdfast.errors import ExternalError, HoldfastError
 
-INSERT_ROWS = 5_000
+INSERT_ROWS = 1_000
 """How many rows one statement inserts."""
 
 
-class FencedTable:
-    """Writes a sink's epochs to a table: `app.sink("out", stream, writer=FencedTable(url, "results").write)`.
+class SqlWriter:
+    """A writer for a sink: `app.sink("out", stream, writer=SqlWriter("postgresql://me@db/shop", "results"))`.
 
     The table exists and has the stream's columns and a column for the epoch. `database` is a URL or an engine of SQLAlchemy; an
     engine with `creator` uses DB-API connections of your own. A second table, `<name>_fence` in the same schema, remembers the
@@ -42,10 +44,24 @@ class FencedTable:
     One transaction refuses an older token, deletes the epoch's rows and inserts the new ones. A second call with the same token
     replaces the rows by themselves. The rows of an epoch are therefore those of its newest claim, also if a writer stalls and
     continues after its successor, or is called twice.
+
+    With `key` (the names of columns), the table has one row per key: the one of the newest epoch that has the key. A correction
+    does not replace rows of later epochs. It cannot bring back the row that its epoch had replaced before.
     """
 
-    def __init__(self, database: str | Engine, name: str, *, schema: str | None = None, epoch_column: str = "epoch") -> None:
+    takes_arrow = True
+
+    def __init__(
+        self,
+        database: str | Engine,
+        name: str,
+        *,
+        key: str | tuple[str, ...] = (),
+        schema: str | None = None,
+        epoch_column: str = "epoch",
+    ) -> None:
         self._database, self._name, self._schema, self._epoch_column = database, name, schema, epoch_column
+        self._key = (key,) if isinstance(key, str) else tuple(key)
         self._fence = Table(
             f"{name}_fence",
             MetaData(),
@@ -55,22 +71,51 @@ class FencedTable:
             schema=schema,
         )
 
-    def write(self, rows: Any, epoch: int, quality: str, *, token: WriteToken) -> bool:
-        """Replace an epoch's rows (a DataFrame or an Arrow table). Return False if a newer token has written the epoch."""
-        arrow = rows if isinstance(rows, pa.Table) else rows.toArrow()
-        names = [name for name in arrow.column_names if name != self._epoch_column]
-        target = sql_table(self._name, *map(sql_column, [self._epoch_column, *names]), schema=self._schema)
-        while True:
-            try:
-                with self._engine.begin() as connection:
-                    if not self._pass_fence(connection, token):
-                        return False
-                    connection.execute(delete(target).where(target.c[self._epoch_column] == epoch))
-                    for batch in _batches(arrow.select(names)):
-                        connection.execute(insert(target), [{**row, self._epoch_column: epoch} for row in batch])
-                    return True
-            except _FenceChanged:
-                continue
+    def __call__(self, rows: pa.Table, epoch: int, quality: str, *, token: WriteToken) -> bool:
+        """Replace an epoch's rows. Return False if a newer token has written the epoch."""
+        names = [name for name in rows.column_names if name != self._epoch_column]
+        try:
+            while True:
+                try:
+                    with self._engine.begin() as connection:
+                        if not self._pass_fence(connection, token):
+                            return False
+                        self._replace(connection, rows.select(names), epoch)
+                        return True
+                except _FenceChanged:
+                    continue
+        except SQLAlchemyError as error:
+            reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            text = f"table '{self._name}' cannot be written in epoch {epoch}: {reason}"
+            if isinstance(error, OperationalError | InterfaceError) and self._is_unreachable():
+                raise ExternalError(f"{text}; is the database running?") from error
+            raise HoldfastError(
+                f"{text}; the table must exist, with the columns: {', '.join([self._epoch_column, *names])}"
+            ) from error
+
+    def _replace(self, connection: Connection, rows: pa.Table, epoch: int) -> None:
+        """Delete the epoch's rows and insert the new ones. With a key, leave the rows of later epochs and delete those of earlier
+        ones."""
+        target = sql_table(self._name, *map(sql_column, [self._epoch_column, *rows.column_names]), schema=self._schema)
+        epochs, key = target.c[self._epoch_column], [target.c[name] for name in self._key]
+        connection.execute(delete(target).where(epochs == epoch))
+        for batch in _batches(_last_per_key(rows, self._key)):
+            if self._key:
+                values = [tuple(row[name] for name in self._key) for row in batch]
+                connection.execute(delete(target).where(epochs < epoch, tuple_(*key).in_(values)))
+                later = set(map(tuple, connection.execute(select(*key).where(tuple_(*key).in_(values)))))
+                batch = [row for row, value in zip(batch, values, strict=True) if value not in later]
+            if batch:
+                connection.execute(insert(target), [{**row, self._epoch_column: epoch} for row in batch])
+
+    def _is_unreachable(self) -> bool:
+        """Return whether the database does not answer now."""
+        try:
+            with self._engine.connect() as connection:
+                connection.execute(select(1))
+        except SQLAlchemyError:
+            return True
+        return False
 
     def _pass_fence(self, connection: Connection, token: WriteToken) -> bool:
         """Store the token, unless a newer one is stored. The stored row stays locked until the transaction ends.
@@ -113,6 +158,14 @@ def _with_driver(url: str) -> URL:
 
 class _FenceChanged(Exception):
     """Another transaction has stored a token of the epoch."""
+
+
+def _last_per_key(rows: pa.Table, key: tuple[str, ...]) -> pa.Table:
+    """Return the last row of each key, or all rows if there is no key."""
+    if not key:
+        return rows
+    last = {value: index for index, value in enumerate(zip(*(rows[name].to_pylist() for name in key), strict=True))}
+    return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 def _batches(rows: pa.Table) -> Iterator[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""A fenced table on a real PostgreSQL server, where transactions of several connections overlap."""
+"""The SQL writer on a real PostgreSQL server, where transactions of several connections overlap."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import create_engine, event, text
 
-from holdfast import FencedTable, WriteToken
+from holdfast import SqlWriter, WriteToken
 
 LIMIT_S = 30
 
@@ -25,7 +25,7 @@ def url(server, tmp_path):
 
 def table_on(engines, url):
     engines.append(create_engine(url, connect_args={"options": f"-c statement_timeout={LIMIT_S}s"}))
-    return FencedTable(engines[-1], "results")
+    return SqlWriter(engines[-1], "results")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def seqs(url):
 
 
 def write(table, seq, claim):
-    return table.write(pa.table({"seq": [seq]}), 7, "exact", token=WriteToken("run", 7, "first", claim))
+    return table(pa.table({"seq": [seq]}), 7, "exact", token=WriteToken("run", 7, "first", claim))
 
 
 @pytest.mark.parametrize("stalls_at", ["UPDATE", "DELETE", "INSERT INTO results"])
