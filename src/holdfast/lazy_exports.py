@@ -25,7 +25,7 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
     """
 
     def get_attribute(name: str) -> Any:
-        module = _exported_names(package).get(name)
+        module = exported_names(package).get(name)
         if module is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         value = getattr(import_module(module), name)
@@ -36,8 +36,8 @@ def lazy_exports(package: str) -> Callable[[str], Any]:
 
 
 @cache
-def _exported_names(package: str) -> dict[str, str]:
-    """Return the names that the package's `__init__.py` imports, each with the module that defines it."""
+def exported_names(package: str) -> dict[str, str]:
+    """Return the names that the package's `__init__.py` imports from modules of holdfast, each with its module."""
     tree = ast.parse(Path(str(sys.modules[package].__file__)).read_bytes())
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("holdfast.")]
+    return {alias.name: str(node.module) for node in imports for alias in node.names if node.module != __name__}

@@ -8,17 +8,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "Budget",
-    "Loss",
-    "Prices",
-    "candidate_plans",
-    "is_larger_loss",
-    "losses_of",
-    "single_losses",
-    "whole_units",
-]
-
 if TYPE_CHECKING:
     from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.candidates import candidate_plans

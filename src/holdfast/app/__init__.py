@@ -11,24 +11,3 @@ from holdfast.app.graph import Graph
 from holdfast.app.keep import Keep, LastEpochs, LastRows, StateTable, last_epochs, last_rows, state_table
 from holdfast.app.load import load_app
 from holdfast.app.task_topology import topology_of
-
-__all__ = [
-    "App",
-    "Graph",
-    "Keep",
-    "LastEpochs",
-    "LastRows",
-    "Node",
-    "Operator",
-    "Origin",
-    "Score",
-    "Sink",
-    "Source",
-    "StateTable",
-    "example_path",
-    "last_epochs",
-    "last_rows",
-    "load_app",
-    "state_table",
-    "topology_of",
-]

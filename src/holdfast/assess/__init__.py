@@ -9,41 +9,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "DEFAULT_OPTIONS",
-    "OUTAGES_S",
-    "PACES",
-    "SECTION",
-    "Assessment",
-    "Campaign",
-    "CampaignContext",
-    "Case",
-    "CaseView",
-    "OffsetView",
-    "OutageLocator",
-    "Results",
-    "Runner",
-    "Steps",
-    "Target",
-    "Way",
-    "assess",
-    "build_campaign",
-    "choose_targets",
-    "correlation",
-    "describe_partial_subject",
-    "describe_subject",
-    "longest_loss",
-    "parsed_trace",
-    "position",
-    "read_campaign",
-    "require_room",
-    "require_same_campaign",
-    "run_campaign",
-    "select_scores",
-    "show_progress",
-    "spread_offsets",
-]
-
 if TYPE_CHECKING:
     from holdfast.assess.assessment import Assessment, CaseView, OffsetView, assess
     from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign

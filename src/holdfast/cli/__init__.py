@@ -8,21 +8,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "DOCUMENTS",
-    "FILE",
-    "CommandGroup",
-    "FiniteRange",
-    "check_output",
-    "exit_on_signals",
-    "json_option",
-    "spark_options",
-    "spark_session",
-    "trace_options",
-    "write_output",
-    "write_trace",
-]
-
 if TYPE_CHECKING:
     from holdfast.cli.command_group import CommandGroup
     from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output

@@ -11,8 +11,6 @@ from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.source_inputs import FilesInput, KafkaInput
 from holdfast.errors import HoldfastError
 
-__all__ = ["RangeReader", "open_reader"]
-
 
 def open_reader(source: Source, schema: pa.Schema, *, task: int) -> RangeReader:
     """Return the reader of one task of a replayable source."""

@@ -10,29 +10,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "ABSENT",
-    "CONFIGURATION",
-    "EXCEEDED",
-    "PRODUCER",
-    "AllowedPaths",
-    "InjectionTest",
-    "InjectionTests",
-    "Listening",
-    "Machine",
-    "Moment",
-    "OrchestratorSettings",
-    "Trigger",
-    "all_faults",
-    "allow_connections",
-    "bind",
-    "read_tests",
-    "serve",
-    "shipped_actions",
-    "shipped_machines",
-    "shipped_page",
-]
-
 if TYPE_CHECKING:
     from holdfast.control.api.listening import Listening, allow_connections, bind
     from holdfast.control.faults.fault_library import all_faults

@@ -5,42 +5,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_REPLICAS",
-    "MAX_TASKS",
-    "Contract",
-    "Descriptor",
-    "DescriptorNode",
-    "DescriptorSink",
-    "DescriptorSource",
-    "Feed",
-    "Floats",
-    "HistoryEvent",
-    "Input",
-    "Job",
-    "JointRate",
-    "LightPe",
-    "Partitioning",
-    "Pe",
-    "PricingContract",
-    "Rate",
-    "Schedule",
-    "ScheduledFault",
-    "Sla",
-    "Stalls",
-    "TaskOperator",
-    "Topology",
-    "check_document",
-    "document_text",
-    "read_document",
-    "read_history",
-    "read_json",
-    "write_document",
-    "write_whole",
-    "writing",
-]
-
 if TYPE_CHECKING:
     from holdfast.documents.descriptor import (
         MAX_REPLICAS,

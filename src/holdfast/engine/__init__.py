@@ -5,18 +5,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "ByTime",
-    "Injection",
-    "build_whole_trace",
-    "open_session",
-    "open_trace",
-    "require_trace_exists",
-    "spans_of",
-    "task_of",
-    "with_epochs",
-]
-
 if TYPE_CHECKING:
     from holdfast.engine.epochs import ByTime, spans_of, with_epochs
     from holdfast.engine.session import open_session

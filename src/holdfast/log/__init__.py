@@ -9,5 +9,3 @@ from holdfast.log.epoch_log import Divergence, EpochLog, OfferResult
 from holdfast.log.record import AGENT_PREFIX, Quality, Record
 from holdfast.log.store import Store
 from holdfast.log.timeline import Timeline, read_timeline
-
-__all__ = ["AGENT_PREFIX", "Divergence", "EpochLog", "OfferResult", "Quality", "Record", "Store", "Timeline", "read_timeline"]

@@ -10,15 +10,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "STARTS",
-    "LightPes",
-    "NodeController",
-    "NodeOffer",
-    "Reports",
-    "living_host",
-]
-
 if TYPE_CHECKING:
     from holdfast.node.controller import NodeController, NodeOffer
     from holdfast.node.light_host import STARTS, LightPes

@@ -23,17 +23,3 @@ from holdfast.prediction.predictors.predictor import Predictor
 from holdfast.prediction.predictors.registry import default_predictors, installed_predictors, make_predictor
 from holdfast.prediction.settings import PredictorSettings
 from holdfast.prediction.warm_up import compile_predictors
-
-__all__ = [
-    "ColumnRoles",
-    "EpochPredictor",
-    "NearestNeighbours",
-    "Prediction",
-    "Predictor",
-    "PredictorSettings",
-    "classify_columns",
-    "compile_predictors",
-    "default_predictors",
-    "installed_predictors",
-    "make_predictor",
-]

@@ -5,10 +5,3 @@
 
 from holdfast.profile.descriptor import describe
 from holdfast.profile.measurement import Measurement, measure, task_shares
-
-__all__ = [
-    "Measurement",
-    "describe",
-    "measure",
-    "task_shares",
-]

@@ -4,25 +4,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "STATUS",
-    "AssignedReplica",
-    "Assignment",
-    "Client",
-    "ClientError",
-    "FailureRequest",
-    "HostStatus",
-    "HttpResponse",
-    "NoResponse",
-    "NodeLink",
-    "OrchestratorAddress",
-    "OrchestratorUnreachable",
-    "WaitFailed",
-    "WatchedFile",
-    "locate_orchestrator",
-    "request_failure",
-]
-
 if TYPE_CHECKING:
     from holdfast.protocol.client import Client, ClientError, OrchestratorUnreachable, WaitFailed
     from holdfast.protocol.http_client import HttpResponse, NoResponse

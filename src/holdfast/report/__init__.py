@@ -7,30 +7,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "FAINT",
-    "INK",
-    "SERIES",
-    "WHAT_IF",
-    "cards",
-    "draw_svg",
-    "growth_plots",
-    "heading",
-    "html_page",
-    "line_plot",
-    "local_caption",
-    "local_plot",
-    "offset_plot",
-    "outage_plot",
-    "paragraph",
-    "spread_line",
-    "standalone_svg",
-    "table",
-    "verdicts",
-    "what_if_rows",
-    "write_reports",
-]
-
 if TYPE_CHECKING:
     from holdfast.report.assessment import WHAT_IF, what_if_rows, write_reports
     from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot

@@ -10,20 +10,3 @@ from holdfast.simulate.outcome import Recovery, SimulatedEvent, SimulationOutcom
 from holdfast.simulate.rates import RateTrace, rates_by_probability, read_rates, steady_rates
 from holdfast.simulate.settings import SCHEMES, Control, FailureHandling, Scheme, SimulationSettings
 from holdfast.simulate.simulation import simulate
-
-__all__ = [
-    "SCHEMES",
-    "Control",
-    "Deployment",
-    "FailureHandling",
-    "RateTrace",
-    "Recovery",
-    "Scheme",
-    "SimulatedEvent",
-    "SimulationOutcome",
-    "SimulationSettings",
-    "rates_by_probability",
-    "read_rates",
-    "simulate",
-    "steady_rates",
-]

@@ -12,32 +12,3 @@ from holdfast.trace.seeds import check_seed, child
 from holdfast.trace.servers import Servers, write_servers
 from holdfast.trace.trace_files import RowGroups, check_free, explain_errors, flush
 from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary, silent
-
-__all__ = [
-    "BLOCK",
-    "Floats",
-    "Ints",
-    "Market",
-    "Pace",
-    "Popularity",
-    "Progress",
-    "RateMeter",
-    "RowGroups",
-    "Servers",
-    "TraceSummary",
-    "arrivals",
-    "check_events",
-    "check_free",
-    "check_seed",
-    "child",
-    "explain_errors",
-    "flush",
-    "schema_of",
-    "silent",
-    "strings",
-    "time_column",
-    "write_market",
-    "write_servers",
-    "write_stream",
-    "zipf_weights",
-]

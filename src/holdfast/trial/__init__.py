@@ -5,22 +5,6 @@ from typing import TYPE_CHECKING
 
 from holdfast.lazy_exports import lazy_exports
 
-__all__ = [
-    "HOLDFAST",
-    "JobRun",
-    "LocalCluster",
-    "ProcessCluster",
-    "Show",
-    "all_corrected",
-    "describe_switch",
-    "differences",
-    "internal_completeness",
-    "layout_of",
-    "recoveries",
-    "run_job",
-    "switches",
-]
-
 if TYPE_CHECKING:
     from holdfast.job_layout import layout_of
     from holdfast.trial.checkers import all_corrected, recoveries

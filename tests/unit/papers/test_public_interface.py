@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast_papers
+from holdfast.lazy_exports import exported_names
 
 SOURCES = Path(holdfast_papers.__file__).parent
 PUBLIC_MODULES = ("holdfast.errors", "holdfast.compiled", "holdfast.terminal", "holdfast.cli.command_group")
@@ -31,7 +32,7 @@ def violations(text: str) -> list[str]:
         loaded = import_module(module)
         if not name or not hasattr(loaded, "__path__"):
             private.append(f"{module} is not a package that exports names")
-        elif name not in getattr(loaded, "__all__", ()):
+        elif name not in {*exported_names(module), *getattr(loaded, "__all__", ())}:
             private.append(f"{module} does not export {name}")
     return private
 

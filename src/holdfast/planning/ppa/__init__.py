@@ -33,34 +33,3 @@ from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, Planner, buil
 from holdfast.planning.ppa.registry import PLANNERS, planner_names, planner_of
 from holdfast.planning.ppa.structure_aware import StructureAware, queues_of
 from holdfast.planning.ppa.tree_completion import Links, Span
-
-__all__ = [
-    "PLANNERS",
-    "QUALITY_TOLERANCE",
-    "CriticalityDocument",
-    "ExpansionPool",
-    "Frontier",
-    "Greedy",
-    "Links",
-    "Measure",
-    "Plan",
-    "PlanDocument",
-    "Planner",
-    "Segment",
-    "Span",
-    "StructureAware",
-    "SubTopology",
-    "build_plan",
-    "check_budget",
-    "decompose",
-    "internal_completeness",
-    "measured_criticality",
-    "output_fidelity",
-    "planner_names",
-    "planner_of",
-    "queues_of",
-    "read_impact",
-    "read_plan",
-    "segments",
-    "sorted_by_name",
-]
