@@ -67,8 +67,8 @@ class App:
         options = {kind: value for kind, value in inputs.items() if value is not None}
         source_input = self._read_input(name, options, origin)
         if len(options) + (reader is not None) > 1:
-            given = ", ".join([*options, *(["reader"] if reader is not None else [])])
-            self._input_errors.append(f"source '{name}' ({origin}) reads from one place, but it has several: {given}")
+            places = ", ".join([*options, *(["reader"] if reader is not None else [])])
+            self._input_errors.append(f"source '{name}' ({origin}) reads from one place, but it has several: {places}")
         source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, input=source_input, origin=origin)
         self._nodes.append(source)
         return source
@@ -133,9 +133,9 @@ class App:
 
     def _read_input(self, name: str, options: Mapping[str, Mapping[str, Any]], origin: Origin) -> SourceInput | None:
         """Return the checked options of a source's input. Keep the errors for `graph`, which reports all errors together."""
-        for kind, given in options.items():
+        for kind, settings in options.items():
             try:
-                return check_document(dict(given), INPUT_KINDS[kind], thing=f"'{kind}' of source '{name}' ({origin})")
+                return check_document(dict(settings), INPUT_KINDS[kind], thing=f"'{kind}' of source '{name}' ({origin})")
             except DocumentError as error:
                 self._input_errors += [f"{error.thing}: {each}" for each in error.errors]
         return None

@@ -99,30 +99,30 @@ class KafkaReader:
             raise describe_error(f"{self._what} cannot list the topics", self._options.servers, error.args[0]) from error
         names = [
             f"{topic}:{partition}"
-            for topic in sorted(self._wanted_topics(topics))
+            for topic in sorted(self._topics_to_read(topics))
             for partition in sorted(topics[topic].partitions)
             if (zlib.crc32(topic.encode()) + partition) % self._tasks == self._task
         ]
         self._names, self._look_again_s = names, time.monotonic() + PARTITIONS_EVERY_S
         return names
 
-    def _wanted_topics(self, topics: dict[str, Any]) -> list[str]:
+    def _topics_to_read(self, topics: dict[str, Any]) -> list[str]:
         if self._options.pattern is not None:
-            wanted = [topic for topic in topics if re.fullmatch(self._options.pattern, topic) and not topic.startswith("__")]
-            if not wanted:
+            names = [topic for topic in topics if re.fullmatch(self._options.pattern, topic) and not topic.startswith("__")]
+            if not names:
                 raise ExternalError(
                     f"{self._what} reads topics like '{self._options.pattern}', but {self._options.servers} has none"
                 )
-            return wanted
-        wanted = [name.strip() for name in (self._options.topic or "").split(",")]
-        missing = [topic for topic in wanted if topic not in topics or topics[topic].error is not None]
+            return names
+        names = [name.strip() for name in (self._options.topic or "").split(",")]
+        missing = [topic for topic in names if topic not in topics or topics[topic].error is not None]
         if missing:
             known = ", ".join(sorted(topic for topic in topics if not topic.startswith("__"))[:20]) or "none"
             raise HoldfastError(
                 f"{self._what} reads topic '{missing[0]}', which {self._options.servers} does not have or does not show; its "
                 f"topics are: {known}; create the topic, correct its name, or ask for the permission to read it"
             )
-        return wanted
+        return names
 
     def _offsets(self, spec: Any) -> dict[str, int]:
         """Return an offset of each partition of this task: the first, the last, or that of a time (-1 if no message is later)."""

@@ -142,9 +142,9 @@ class EpochPredictor:
             self._later_pending.judge(self._next_rank, self._later_rank, slots=slots, truth=truth, skip_next=True)
         self._input_predictor.observe(epoch, keys=keys, slots=slots, truth=truth, key_count=len(self._keys))
         self._cache.append(slots, truth, keys=len(self._keys))
-        kept = self._keys.slots_to_keep()
-        if kept is not None:
-            self._forget_keys(kept)
+        slots_to_keep = self._keys.slots_to_keep()
+        if slots_to_keep is not None:
+            self._forget_keys(slots_to_keep)
 
     def train(self, *, limit_s: float | None = None) -> None:
         """Run a training round in this thread. Wait at most `limit_s` for an algorithm of another package."""
@@ -332,13 +332,13 @@ class EpochPredictor:
         numbers = len(self.columns.numbers)
         return np.asarray((slots[:, np.newaxis] * numbers + np.arange(numbers)).ravel())
 
-    def _forget_keys(self, kept: Ints) -> None:
-        series, total = self._series_of(kept), len(self._cache.history)
+    def _forget_keys(self, slots_to_keep: Ints) -> None:
+        series, total = self._series_of(slots_to_keep), len(self._cache.history)
         self._states = tuple(
             state if state.model is None else replace(state, model=state.model_for(total)[series]) for state in self._states
         )
         for part in (self._keys, self._cache, self._next_rank, self._later_rank, self._input_predictor):
-            part.keep(kept)
+            part.keep(slots_to_keep)
         self._discard_pending()
 
     def _discard_pending(self) -> None:

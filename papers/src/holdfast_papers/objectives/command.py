@@ -31,7 +31,7 @@ SHARES = (0.25, 0.5, 0.75)
 
 @click.command()
 @click.option(
-    "--application", "wanted", multiple=True, type=click.Choice(APPLICATIONS), help="Only these applications.  [default: all]"
+    "--application", "applications", multiple=True, type=click.Choice(APPLICATIONS), help="Only these applications.  [default: all]"
 )
 @click.option("--generated", default=3, show_default=True, type=click.IntRange(0), help="Number of generated applications.")
 @click.option(
@@ -44,7 +44,7 @@ SHARES = (0.25, 0.5, 0.75)
 @spark_options
 @result_options
 def objectives(
-    wanted: tuple[str, ...],
+    applications: tuple[str, ...],
     generated: int,
     sets: int,
     events: int,
@@ -72,10 +72,10 @@ def objectives(
     command = (
         f"holdfast reproduce objectives --generated {generated} --sets {sets} --events {events} --outage {outage:g} --seed {seed}"
     )
-    command += "".join(f" --application {name}" for name in wanted)
+    command += "".join(f" --application {name}" for name in applications)
     study_of: dict[str, ApplicationStudy] = {}
     document: dict[str, Any] = {}
-    names = [*(wanted or APPLICATIONS), *(f"generated_{seed + number}" for number in range(generated))]
+    names = [*(applications or APPLICATIONS), *(f"generated_{seed + number}" for number in range(generated))]
     with spark_session(master, memory, name="holdfast objectives") as spark:
         for name in names:
             say(f"{name} ...")
@@ -183,7 +183,7 @@ class _Trials:
 
     def offsets(self, cases: "Sequence[Case]") -> tuple[int, ...]:
         """Return offsets at which the trace has room for the outage of each case."""
-        return build_campaign(self._context, cases, self._subject, self._wanted()).offsets
+        return build_campaign(self._context, cases, self._subject, self._options()).offsets
 
     def assessed(self, cases: "Sequence[Case]", folder: str, offsets: tuple[int, ...]) -> "Assessment":
         """Assess these cases, each for the whole outage. Cases without tuples to lose are left out.
@@ -192,7 +192,7 @@ class _Trials:
         """
         from holdfast.assess import Results, Runner, assess
 
-        campaign = build_campaign(self._context, cases, self._subject, self._wanted(offsets))
+        campaign = build_campaign(self._context, cases, self._subject, self._options(offsets))
         say(f"{folder}: {len(campaign.cases)} cases, {campaign.size:,} trials")
         results = Results(self._out / folder, campaign)
         if not results.finished():
@@ -203,7 +203,7 @@ class _Trials:
         self._way = "slow" if facts.get("why_slow") else "auto"
         return assess(campaign, facts, golden, results.outcomes)[0]
 
-    def _wanted(self, offsets: tuple[int, ...] = ()) -> dict[str, Any]:
+    def _options(self, offsets: tuple[int, ...] = ()) -> dict[str, Any]:
         """Return the options of `holdfast assess` for a campaign."""
         own = {"repetitions": 1, "outages": (self._outage_s,), "rate": "peak", "offsets": offsets, "seed": self._seed}
         return {**DEFAULT_OPTIONS, **own}

@@ -149,10 +149,10 @@ class Replicas:
 
     def confirm(self, node: str, generation: int) -> list[PlacedReplica]:
         """Note that a node has carried out an assignment; return the replicas that do not run there any more."""
-        left = self._left_on.get(node)
-        if not left:
+        unconfirmed = self._left_on.get(node)
+        if not unconfirmed:
             return []
-        ended = [self._by_key[key] for key, until in left.items() if until <= generation]
+        ended = [self._by_key[key] for key, until in unconfirmed.items() if until <= generation]
         for replica in ended:
             self.end(replica, node)
         return ended
@@ -160,9 +160,9 @@ class Replicas:
     def end(self, replica: PlacedReplica, node: str) -> None:
         """Note that a replica does not run on a node any more, or can do no harm there."""
         replica.left_on.discard(node)
-        left = self._left_on[node]
-        left.pop(replica.key, None)
-        if not left:
+        unconfirmed = self._left_on[node]
+        unconfirmed.pop(replica.key, None)
+        if not unconfirmed:
             del self._left_on[node]
 
     def remove(self, replica: PlacedReplica) -> None:
