@@ -102,7 +102,7 @@ def test_restored_database_skips_terms_and_incarnations(tmp_path):
     restored.close()
 
 
-async def test_leader_of_a_database_that_lost_its_term_stops_and_names_the_remedy(tmp_path):
+async def test_leader_stops_if_the_database_lost_its_term(tmp_path):
     """After a failover that lost transactions, the next term may be one that nodes have heard from this leader."""
     leader = candidate(tmp_path, "a")
     leader.open()
