@@ -78,9 +78,11 @@ class ActivationController:
         if epoch != self._epoch:
             self._epoch = epoch
             decisions += self._choose(rates)
-        if self.current is not None:
-            decisions += self._switch(self.current, replicas)
-        return decisions
+        return decisions + self.replace_dead(replicas)
+
+    def replace_dead(self, replicas: Sequence[ReplicaView]) -> list[Decision]:
+        """Return what to switch while there are no new rates, as when the sources have failed, too."""
+        return self._switch(self.current, replicas) if self.current is not None else []
 
     def _choose(self, rates: Mapping[str, float]) -> list[Decision]:
         configurations = self.strategy.configurations

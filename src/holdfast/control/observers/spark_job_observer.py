@@ -95,9 +95,8 @@ class SparkJobObserver:
         decisions += watchers.hung.check(view.replicas, view.now_s)
         decisions += watchers.abandoned.check(view.replicas, view.now_s)
         if watchers.controller is not None:
-            measured = watchers.monitor.rates()
-            if measured is not None:
-                decisions += watchers.controller.follow(*measured, view.replicas)
+            controller, measured = watchers.controller, watchers.monitor.rates()
+            decisions += controller.follow(*measured, view.replicas) if measured else controller.replace_dead(view.replicas)
         if watchers.adaptor is not None:
             decisions += watchers.adaptor.check(view.replicas, view.now_s)
         return decisions

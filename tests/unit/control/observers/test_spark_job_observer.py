@@ -7,12 +7,14 @@ import pytest
 from holdfast.control.observers.job_observers import FailReplica, JobView, Note
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.control.recovery.restart_decision import STEADY_S
+from holdfast.documents.document import write_document
 from holdfast.documents.job import Contract, Job, Layout, Policy, Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.timeline import agree_on_timeline
 
-from .conftest import TASKS, TIMELINE, commit, first_qualities, replica
+from .conftest import TASKS, TIMELINE, activated, commit, first_qualities, replica
+from .test_activation import both, strategy
 
 
 async def test_absent_epochs_of_shared_pes_are_in_their_own_log(tmp_path):
@@ -103,3 +105,17 @@ def test_agent_change_is_checked_against_the_contract(tmp_path):
         SparkJobObserver().check_orders(view, "a/0", {"deadline_s": 0.2})
     with pytest.raises(HoldfastError, match="colour"):
         SparkJobObserver().check_orders(view, "a/0", {"colour": "red"})
+
+
+def test_dead_replica_is_replaced_although_the_newest_rates_are_trimmed(tmp_path):
+    write_document(tmp_path / "strategy.json", strategy())
+    job = Job(job="j", application="app.py", log=str(tmp_path / "log"), strategy=str(tmp_path / "strategy.json"))
+    view = JobView(1, job, Layout(application="j", tasks=TASKS), "running", {}, tuple(both()), frozenset(), 101.0)
+    store = Store(str(tmp_path / "log"))
+    agree_on_timeline(store, TIMELINE)
+    commit(store, "src", 1, rows=8)
+    observer = SparkJobObserver()
+    assert activated(observer.decide(view)) == {"a/0": (0,), "b/0": (1,)}  # High
+    EpochLog(store).trim("src", 0, after=0, until=1)  # and the source stands still
+    dead = tuple(both(a0="lost", a1="idle", a1_active=False, b0="idle", b0_active=False))
+    assert activated(observer.decide(replace(view, replicas=dead)))["a/0"] == (0, 1)
