@@ -139,6 +139,7 @@ def run_way(
         log=str(work / "log"),
         out=str(work / "out"),
         strategy=str(document),
+        replicas={"source": 2},  # the promise is about PEs: the model has no failures of sources
         contract=Contract(patience_s=2.0, deadline_s=DEADLINE_S),
     )
     cpu: dict[str, list[tuple[float, float]]] = {}

@@ -13,10 +13,10 @@ import click
 
 from holdfast.app import example_path
 from holdfast.terminal import progress_bar, say
-from holdfast_papers.ppa.runs_command import Step, real_runs
+from holdfast_papers.ppa.runs_command import Step, real_runs, tree_runs
 from holdfast_papers.results import finish, result_options, show_findings
 
-PARTS = ("simulated", "accuracy", "runs")
+PARTS = ("simulated", "accuracy", "runs", "tree")
 
 
 @click.command()
@@ -26,10 +26,17 @@ PARTS = ("simulated", "accuracy", "runs")
     default="all",
     show_default=True,
     help="simulated: recovery at the paper's scale (Figures 7 to 10). accuracy: tentative output on Spark while tasks have failed "
-    "(Figures 12 and 13). runs: recovery and checkpoints of real processes on Spark (Figures 7 to 10, smaller).",
+    "(Figures 12 and 13). runs: recovery and checkpoints of real processes on Spark (Figures 7 to 9, smaller). "
+    "tree: a tree of parallel tasks whose node is killed, with tentative output, under three plans (Figure 10).",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of traces and failure times.")
-@click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Simulated failures of each kind.")
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Simulated failures of each kind, and runs of each plan of the tree.",
+)
 @click.option("--events", type=click.IntRange(min=20_000), default=200_000, show_default=True, help="Rows of each trace on Spark.")
 @click.option("--quick", is_flag=True, help="Recovery of real processes at one rate and window only.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that simulate.")
@@ -69,6 +76,7 @@ def ppa(
         "simulated": lambda: _simulated(seed, repetitions, out, workers=workers),
         "accuracy": lambda: _accuracy(seed, events, out, master=master),
         "runs": lambda: real_runs(out, varied=not quick),
+        "tree": lambda: tree_runs(seed, 1 if quick else repetitions, out),
     }
     for name in PARTS if part == "all" else (part,):
         figures, findings_of_part, parts = steps[name]()

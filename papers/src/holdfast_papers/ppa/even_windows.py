@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from holdfast.documents import Job, Schedule, check_document
 from holdfast.errors import HoldfastError
-from holdfast.trial import JobRun, LocalCluster, layout_of, run_job
+from holdfast.trial import JobRun, LocalCluster, Show, layout_of, run_job
 
 
 def write_windows(path: Path, *, seconds: int, rate: int, keys: int) -> None:
@@ -35,6 +35,7 @@ def run_to_end(
     *,
     what: str,
     faults: Schedule | None = None,
+    show: Show | None = None,
 ) -> JobRun:
     """Run a job over a trace to its end. `terms` are further fields of the job. Raises HoldfastError, which names `what`."""
     document = {
@@ -47,7 +48,7 @@ def run_to_end(
         **terms,
     }
     job = check_document(document, Job, thing="the study's job")
-    job_run = run_job(job, layout_of(job), cluster, schedule=faults)
+    job_run = run_job(job, layout_of(job), cluster, schedule=faults, show=show)
     if job_run.state != "completed" or job_run.timeline is None:
         raise HoldfastError(f"{what}: the job ended as {job_run.state}: {job_run.reason or 'no reason given'}")
     return job_run

@@ -56,6 +56,30 @@ def _recoveries(out: Path, *, varied: bool) -> Step:
     return {"runs": rows}, findings(rows), _recovery_sections(rows)
 
 
+def tree_runs(seed: int, repetitions: int, out: Path) -> Step:
+    """Run Figure 10 on Spark: each plan with the seeds from `seed` on. The record of each run is stored when it ends."""
+    from holdfast.report import heading, table
+    from holdfast_papers.ppa.tree_findings import findings
+    from holdfast_papers.ppa.tree_runs import EPOCH_S, PLANS, SECONDS, WINDOW, key_of, run_plan
+    from holdfast_papers.records import Records
+
+    records = Records(out / "tree", {"seconds": SECONDS, "epoch_s": EPOCH_S, "window": WINDOW})
+    wanted = [(plan, each) for each in range(seed, seed + repetitions) for plan in PLANS]
+    missing = [(plan, each) for plan, each in wanted if key_of(plan, each) not in records]
+    if missing:
+        say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
+        with _work() as folder, progress_bar("runs of the tree") as progress:
+            for number, (plan, each) in enumerate(missing):
+                progress(len(wanted) - len(missing) + number, len(wanted))
+                run = run_plan(plan, each, folder / f"{plan}-{each}")
+                records.add(run.document())
+                say(f"{plan}, seed {each}: tentative after {run.tentative_s} s, exact after {run.exact_s} s")
+    rows = [records[key_of(plan, each)] for plan, each in wanted]
+    columns = ("plan", "seed", "replicas", "fidelity", "tentative_s", "exact_s", "recovered_s", "load")
+    cells = [tuple("-" if row[name] is None else f"{row[name]}" for name in columns) for row in rows]
+    return {"tree": rows}, findings(rows), [heading("Figure 10, real runs of a tree of tasks"), table(columns, cells)]
+
+
 def _costs(out: Path) -> Step:
     """Figure 9."""
     from holdfast_papers.ppa.checkpoint_runs import INTERVALS, RATES, SECONDS, WINDOW, findings, run_rates
