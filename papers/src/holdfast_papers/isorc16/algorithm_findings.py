@@ -155,10 +155,10 @@ def _about_time(timings: Sequence[Timing], by_k: Sequence[Timing]) -> list[Findi
     grows = all(a.total_s < b.total_s for a, b in pairwise(by_k))
     return [
         Finding(
-            "algorithms differ widely in time",
+            "algorithms differ widely in time, and the slowest needs no longer than the paper's",
             f"{FIGURE_3_S[0]:g} to {FIGURE_3_S[1]:g} s for 1,000 rows",
             f"{1e3 * fast.total_s:.2f} ms ({fast.name}) to {1e3 * slow.total_s:.2f} ms ({slow.name}) for 1,000 series",
-            slow.total_s > 10 * fast.total_s,
+            10 * fast.total_s < slow.total_s <= FIGURE_3_S[1],
         ),
         Finding(
             "nearest neighbours take longer with k",

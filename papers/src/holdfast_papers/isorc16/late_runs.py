@@ -74,6 +74,7 @@ class Usage:
     memory_bytes: int = 0
     written_bytes: int = 0
     agents_cpu_s: float = 0.0
+    read_bytes: int = 0
 
     def since(self, before: Usage) -> Usage:
         """Return the resources used since then; the memory is the current one."""
@@ -82,6 +83,7 @@ class Usage:
             self.memory_bytes,
             self.written_bytes - before.written_bytes,
             self.agents_cpu_s - before.agents_cpu_s,
+            self.read_bytes - before.read_bytes,
         )
 
 
@@ -163,12 +165,12 @@ def run_cell(
     example: Path,
     work: Path,
     epoch_s: float = 1.0,
-    seconds: float = 75.0,
+    seconds: float = 150.0,
     seed: int = 1,
     done: Callable[[LateRun], None] = lambda run: None,
     progress: Callable[[float], None] = lambda passed_s: None,
 ) -> list[LateRun]:
-    """Run every setting of a cell, one after the other, on one warm cluster with the same trace and the same stalls.
+    """Run settings of a cell, one after the other, on one warm cluster. The seed determines the trace and the stalls.
 
     `progress` is called several times a second with the part of `cell_s` that has passed.
     """
@@ -295,18 +297,20 @@ def _rows_s(outputs: Iterable[HistoryEvent], opened_s: float) -> tuple[float, ..
 
 def _usage(cluster: LocalCluster) -> Usage:
     """Return the resources of the PE hosts with their JVMs, and of all agents. An ended agent has left its last status."""
-    cpu_s, memory, written_bytes = 0.0, 0, 0
+    cpu_s, memory, written_bytes, read_bytes = 0.0, 0, 0, 0
     for process in _host_processes(cluster):
         with contextlib.suppress(psutil.NoSuchProcess):  # a worker of Spark's that has ended since
             times, used, moved = process.cpu_times(), process.memory_info(), process.io_counters()
             cpu_s += times.user + times.system
             memory += used.rss
             written_bytes += moved.write_chars
+            read_bytes += moved.read_chars
     statuses = cluster.agent_statuses()
     agents_s = sum(status["cpu_s"] for status in statuses)
     memory += sum(status["memory_bytes"] for status in statuses)
     written_bytes += sum(status["about"]["written_bytes"] for status in statuses)
-    return Usage(cpu_s + agents_s, memory, written_bytes, agents_s)
+    read_bytes += sum(status["about"]["read_bytes"] for status in statuses)
+    return Usage(cpu_s + agents_s, memory, written_bytes, agents_s, read_bytes)
 
 
 def _host_processes(cluster: LocalCluster) -> Iterable[psutil.Process]:

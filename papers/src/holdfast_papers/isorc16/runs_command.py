@@ -4,8 +4,9 @@ import json
 import math
 import tempfile
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.app import example_path
 from holdfast.cli import exit_on_signals
@@ -34,12 +35,12 @@ def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
     return [names[name] for name in requested]
 
 
-def chosen_settings(text: str | None, *, full: bool) -> list[str]:
-    """Return the settings to compare. Upstream backup at the deadline, which the paper does not have, runs only on request."""
+def chosen_settings(text: str | None) -> list[str]:
+    """Return the settings to compare: the named ones, or all."""
     from holdfast_papers.isorc16.late_runs import SETTINGS
 
     if text is None:
-        return [name for name in SETTINGS if full or name != "upstream at the deadline"]
+        return list(SETTINGS)
     requested = _split(text)
     unknown = [name for name in requested if name not in SETTINGS]
     if unknown:
@@ -63,38 +64,48 @@ def check_lengths(epoch_s: float, seconds: float) -> None:
 
 
 def late_runs(
-    out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int
+    out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seeds: Sequence[int]
 ) -> "list[LateRun]":
-    """Run the cells that are not complete in `out`, and return the runs of all these cells.
+    """Run every setting of every cell with every seed, unless that run is in `out` already. Return all these runs.
 
-    All settings of a cell must run on one cluster, so an interrupted cell runs again. Runs of another length, epoch or seed are
-    ignored.
+    The runs of a cell and seed follow each other on one cluster. Runs of another length, epoch or seed are ignored.
     """
     check_lengths(epoch_s, seconds)
     exit_on_signals()
     out.mkdir(parents=True, exist_ok=True)
-    runs_of_cell = _read_runs(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    missing = [cell for cell in cells if cell not in runs_of_cell]
-    if len(missing) < len(cells):
-        say(f"{len(cells) - len(missing)} of {len(cells)} cells are in {out / RUN_FILE} already")
+    keys = [RunKey(cell, seed, setting) for cell in cells for seed in seeds for setting in settings]
+    runs = _read_runs(out, epoch_s=epoch_s, seconds=seconds)
+    missing = [key for key in keys if key not in runs]
+    if len(missing) < len(keys):
+        say(f"{len(keys) - len(missing)} of {len(keys)} runs are in {out / RUN_FILE} already")
     if missing:
-        _run(out, missing, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    runs_of_cell = _read_runs(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    return [run for cell in cells for run in runs_of_cell[cell]]
+        _run(out, missing, epoch_s=epoch_s, seconds=seconds)
+        runs = _read_runs(out, epoch_s=epoch_s, seconds=seconds)
+    return [runs[key] for key in keys]
 
 
-def _run(out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> None:
-    """Run cells one after the other, store each run, and show the progress."""
+class RunKey(NamedTuple):
+    """What identifies a run of one length and epoch."""
+
+    cell: "Cell"
+    seed: int
+    setting: str
+
+
+def _run(out: Path, missing: Sequence[RunKey], *, epoch_s: float, seconds: float) -> None:
+    """Make the missing runs, store each when it ends, and show the progress."""
     from holdfast_papers.isorc16.late_runs import cell_s, run_cell
 
-    each_s = cell_s(settings, seconds=seconds)
+    groups = [(cell, seed, [key.setting for key in group]) for (cell, seed), group in groupby(missing, key=lambda key: key[:2])]
+    total_s = sum(cell_s(settings, seconds=seconds) for _, _, settings in groups)
+    before_s = 0.0
     with progress_bar("seconds of runs") as progress:
-        for number, cell in enumerate(cells):
+        for number, (cell, seed, settings) in enumerate(groups, 1):
             plan = f"a minute of warm-up, then {', '.join(settings)}, {seconds:g} s each ..."
-            say(f"{cell.name} ({number + 1} of {len(cells)}): {plan}")
+            say(f"{cell.name}, seed {seed} ({number} of {len(groups)}): {plan}")
 
-            def passed(passed_s: float, number: int = number) -> None:
-                progress(int(number * each_s + passed_s), int(len(cells) * each_s))
+            def passed(passed_s: float, before_s: float = before_s) -> None:
+                progress(int(before_s + passed_s), int(total_s))
 
             with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
                 run_cell(
@@ -108,6 +119,7 @@ def _run(out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s
                     done=lambda run: _store(out, run),
                     progress=passed,
                 )
+            before_s += cell_s(settings, seconds=seconds)
 
 
 def _store(out: Path, run: "LateRun") -> None:
@@ -116,14 +128,14 @@ def _store(out: Path, run: "LateRun") -> None:
         file.write("\n" + json.dumps(run.document()) + "\n")  # ends a line that a kill cut short
 
 
-def _read_runs(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> "dict[Cell, list[LateRun]]":
-    """Return the runs of each cell from the last cluster that ran all these settings with the same length, epoch and seed.
+def _read_runs(out: Path, *, epoch_s: float, seconds: float) -> "dict[RunKey, LateRun]":
+    """Return the stored runs of this length and epoch; of equal ones the last.
 
     Ignores lines that a kill cut short. Raises HoldfastError for a file of something else.
     """
-    from holdfast_papers.isorc16.late_runs import SETTINGS, LateRun
+    from holdfast_papers.isorc16.late_runs import LateRun
 
-    runs_by_cluster: dict[tuple[Cell, str | None], dict[str, LateRun]] = {}
+    runs: dict[RunKey, LateRun] = {}
     for number, line in enumerate(_lines(out / RUN_FILE), 1):
         try:
             document = json.loads(line)
@@ -136,13 +148,9 @@ def _read_runs(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: f
                 f"'{out / RUN_FILE}', line {number}, is not a run of this version ({type(error).__name__}: {error}); "
                 "move the file away, or give another --out"
             ) from error
-        if (run.epoch_s, run.seconds, run.seed) == (epoch_s, seconds, seed):
-            runs_by_cluster.setdefault((run.cell, run.cluster), {})[run.setting] = run
-    return {
-        cell: [runs[name] for name in SETTINGS if name in runs]
-        for (cell, _), runs in runs_by_cluster.items()
-        if all(name in runs for name in settings)
-    }
+        if (run.epoch_s, run.seconds) == (epoch_s, seconds) and run.seed is not None:
+            runs[RunKey(run.cell, run.seed, run.setting)] = run
+    return runs
 
 
 def _lines(path: Path) -> list[str]:

@@ -166,14 +166,16 @@ class AgentProcess:
                     "node": self._node,
                     "revision": self._revision,
                     "refused": self._refused,
-                    "written_bytes": self._written_bytes(),
+                    **self._transferred_bytes(),
                 },
             )
 
-    def _written_bytes(self) -> int | None:
-        """Return the bytes that this process has written; None on systems that do not count them."""
-        io_counters = getattr(self._process, "io_counters", None)
-        return None if io_counters is None else io_counters().write_chars
+    def _transferred_bytes(self) -> dict[str, int | None]:
+        """Return the bytes that this process has read and written; None on systems that do not count them."""
+        if not hasattr(self._process, "io_counters"):
+            return {"read_bytes": None, "written_bytes": None}
+        counters = self._process.io_counters()
+        return {"read_bytes": counters.read_chars, "written_bytes": counters.write_chars}
 
     def _document_without_agent(self) -> dict[str, Any]:
         """Return the status before there is an agent: the job has not begun, or the contract is wrong."""

@@ -42,7 +42,7 @@ def test_last_status_is_written_when_stopped(tmp_path, monkeypatch):
     status = WatchedFile(tmp_path / STATUS, HostStatus).read()
     assert (status.about["state"], status.about["node"], status.ready) == ("waiting", "n1", False)
     assert status.beat_s >= before
-    assert status.about["written_bytes"] > 0
+    assert status.about["written_bytes"] > 0 and status.about["read_bytes"] > 0
 
 
 def test_unwritable_status_is_written_at_the_next_beat(tmp_path, monkeypatch, capsys):
