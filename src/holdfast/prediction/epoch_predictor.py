@@ -324,8 +324,7 @@ class EpochPredictor:
         """Return how many steps the busiest key makes in so many epochs, at most four per epoch."""
         if not len(self._keys):
             return epochs
-        step = self._keys.expected_rows(epochs).step
-        return int(np.clip(step.max(initial=epochs), 1, 4 * epochs))
+        return int(np.clip(max(epochs, self._keys.most_steps(epochs)), 1, 4 * epochs))
 
     def _series_of(self, slots: Ints) -> Ints:
         """Return the row numbers, in the cache's history, of all series of these keys."""

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from holdfast.prediction.column_roles import ColumnRoles
 from holdfast.prediction.predictors.predictor import Bools, Floats, Ints
 from holdfast.prediction.saved_arrays import Arrays, SavedArrays
-from holdfast.prediction.series_rows import row_keys
+from holdfast.prediction.series_rows import SlotIndex, row_keys
 from holdfast.prediction.value_cache import grow
 
 WINDOW = 16  # epochs over which the rows of a key are counted
@@ -43,7 +43,8 @@ class KeyStatistics(SavedArrays):
 
     def __init__(self, columns: ColumnRoles, *, most_keys: int, forget_after: int) -> None:
         self._columns, self._most_keys, self._forget_after = columns, most_keys, forget_after
-        self._slots: dict[Hashable, int] = {}
+        self._slots = SlotIndex()
+        self._rates: Floats | None = None
         self._last_rows = pa.schema([columns.schema.field(name) for name in (*columns.keys, *columns.carried)]).empty_table()
         self._window_counts = np.zeros((16, WINDOW), dtype=np.int64)
         self._first_epoch, self._last_epoch, self._row_counts = (np.zeros(16, dtype=np.int64) for _ in range(3))
@@ -69,12 +70,13 @@ class KeyStatistics(SavedArrays):
         `epochs` is the distance from the epoch observed before.
         """
         known = len(self)
-        slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), dtype=np.int64, count=len(keys))
+        slots = self._slots.add(keys)
         self._make_room(known)
         count = np.bincount(slots, minlength=len(self._row_counts))
         present = np.flatnonzero(count)
         self._reset_returned(present[present < known])
         self.epochs_observed += 1
+        self._rates = None
         self._window_counts[:, self.epochs_observed % WINDOW] = count
         self._row_counts += count
         self._last_epoch[present] = self.epochs_observed
@@ -90,13 +92,20 @@ class KeyStatistics(SavedArrays):
 
         A key whose silence exceeds GONE of its usual gaps gets no rows.
         """
-        all_slots = np.arange(len(self))
-        rate = np.where(self._has_ended(all_slots), 0.0, self._rate(all_slots))
-        before, after = (np.floor(rate * epochs + 0.5).astype(np.int64) for epochs in (ahead - 1, ahead))
+        before, after = (self._rows_until(epochs) for epochs in (ahead - 1, ahead))
         count = after - before
-        slots = np.repeat(all_slots, count)
+        slots = np.repeat(np.arange(len(self)), count)
         nth = np.arange(len(slots)) - np.repeat(np.cumsum(count) - count, count)
         return ExpectedRows(slots, before[slots] + nth + 1, (nth + 1) / count[slots])
+
+    def most_steps(self, ahead: int) -> int:
+        """Return the number of the last output that any key has in the epoch `ahead`; 0 if none has any then."""
+        before, after = (self._rows_until(epochs) for epochs in (ahead - 1, ahead))
+        return int(np.max(after, where=after > before, initial=0))
+
+    def _rows_until(self, epochs: int) -> Ints:
+        """Return how many rows each key should have within so many epochs."""
+        return np.floor(self._expected_rate() * epochs + 0.5).astype(np.int64)
 
     def advanced(self, expected: ExpectedRows, ahead: int) -> Ints:
         """Return the values of the advancing columns in the expected rows, one column each."""
@@ -111,7 +120,7 @@ class KeyStatistics(SavedArrays):
 
     def keys_at(self, slots: Ints) -> list[Hashable]:
         """Return the keys at these slots."""
-        keys = list(self._slots)
+        keys = self._slots.keys
         return [keys[slot] for slot in slots.tolist()]
 
     def last_rows(self, slots: Ints) -> pa.Table:
@@ -123,7 +132,7 @@ class KeyStatistics(SavedArrays):
         if last_rows.schema != self._last_rows.schema:
             raise ValueError(f"rows with the columns {last_rows.schema.names} do not fit")
         key_of_row = row_keys(self._columns.keys, last_rows) if self._columns.keys else [()] * keys
-        slots = {key: slot for slot, key in enumerate(key_of_row)}
+        slots = SlotIndex(key_of_row)
         if len(slots) != keys or (last_rows.column_names and last_rows.num_rows != keys):
             raise ValueError(f"{keys} keys were expected, {len(slots)} found")
         self.restore_arrays(arrays, keys)
@@ -140,8 +149,8 @@ class KeyStatistics(SavedArrays):
 
     def keep(self, kept_slots: Ints) -> None:
         """Forget all keys but these. They get new slots in this order."""
-        keys = list(self._slots)
-        self._slots = {keys[slot]: number for number, slot in enumerate(kept_slots)}
+        keys = self._slots.keys
+        self._slots, self._rates = SlotIndex([keys[slot] for slot in kept_slots]), None
         self._last_rows = self.last_rows(kept_slots)
         self._window_counts, self._position = self._window_counts[kept_slots], self._position[kept_slots]
         self._first_epoch, self._last_epoch = self._first_epoch[kept_slots], self._last_epoch[kept_slots]
@@ -151,6 +160,13 @@ class KeyStatistics(SavedArrays):
         """Return the rows per epoch of each key, over its last epochs."""
         age = np.minimum(self.epochs_observed - self._first_epoch[slots] + 1, WINDOW)
         return np.asarray(self._window_counts[slots].sum(axis=1) / np.maximum(age, 1))
+
+    def _expected_rate(self) -> Floats:
+        """Return the rows per epoch to expect of each key: none if it has ended."""
+        if self._rates is None:
+            all_slots = np.arange(len(self))
+            self._rates = np.where(self._has_ended(all_slots), 0.0, self._rate(all_slots))
+        return self._rates
 
     def _has_ended(self, slots: Ints) -> Bools:
         silent, rate = self.epochs_observed - self._last_epoch[slots], self._rate(slots)

@@ -50,6 +50,8 @@ def number_matrix(columns: ColumnRoles, table: pa.Table) -> Floats:
 
 def to_floats(column: pa.ChunkedArray) -> Floats:
     """Return a column of numbers as floats; NaN for null."""
+    if pa.types.is_float64(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
     floats: Floats = column.combine_chunks().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return floats
 
@@ -106,3 +108,31 @@ def _number_array(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
     if not pa.types.is_floating(field.type):
         values = np.nan_to_num(values)
     return pa.array(values).cast(field.type, safe=False)
+
+
+class SlotIndex:
+    """The slot of each key, in the order in which keys were added. Keys that come in the same order again cost little."""
+
+    def __init__(self, keys: Sequence[Hashable] = ()) -> None:
+        self._slots: dict[Hashable, int] = {key: slot for slot, key in enumerate(keys)}
+        self._recent: tuple[Sequence[Hashable], Ints] | None = None
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def keys(self) -> list[Hashable]:
+        return list(self._slots)
+
+    def add(self, keys: Sequence[Hashable]) -> Ints:
+        """Return the slots of these keys. New keys get the next ones."""
+        if self._recent is None or self._recent[0] != keys:
+            slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), np.int64, count=len(keys))
+            self._recent = keys, slots
+        return self._recent[1]
+
+    def find(self, keys: Sequence[Hashable]) -> Ints:
+        """Return the slots of these keys; -1 for unknown ones."""
+        if self._recent is not None and self._recent[0] == keys:
+            return self._recent[1]
+        return np.fromiter((self._slots.get(key, -1) for key in keys), np.int64, count=len(keys))

@@ -83,6 +83,27 @@ def verdicts(document):
     return {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
 
 
+INPUT_OF = {"racks": "servers", "heat": "racks"}
+ACCURACY = 0.75
+"""The accuracy of the paper's system, at most."""
+
+
+def predictions_in_time(events, *, deadline_s):
+    """Return, for each predicted record, whether it was committed before the deadline of its epoch."""
+    commits = [(event.at_s, event.about) for event in events if event.kind == "commit"]
+    first_s = {}
+    for at_s, about in sorted(commits, key=lambda commit: commit[0]):
+        first_s.setdefault((about["stream"], about["epoch"]), at_s)
+    predicted = [(at_s, about) for at_s, about in commits if about["quality"] == "predicted"]
+    return [at_s <= first_s[INPUT_OF[about["stream"]], about["epoch"]] + deadline_s for at_s, about in predicted]
+
+
+def predicted_shares(work):
+    """Return the share of predicted numbers within 5 % of the truth, by column, as the agents computed it."""
+    streams = [json.loads(path.read_text())["about"]["streams"] for path in work.glob(f"n*/{FOLDER}/*/host.json")]
+    return {name: stream["by_column"] for each in streams for name, stream in each.items() if stream["scored_epochs"]}
+
+
 def remaining_processes(tmp_path):
     lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return [line for line in lines if any(str(tmp_path) in word for word in line)]
@@ -113,8 +134,14 @@ def test_stopped_hosts_are_predicted_and_killed_agent_restarts(tmp_path):
     document = json.loads(stdout)
     assert document["state"] == "completed", errors
     assert verdicts(document) == WHOLE
-    commits = [event.about for event in read_history(work) if event.kind == "commit"]
-    assert any(about["quality"] == "predicted" and about["producer"].startswith("agent of ") for about in commits)
+    events = read_history(work)
+    commits = [event.about for event in events if event.kind == "commit"]
+    predicted = [about for about in commits if about["quality"] == "predicted"]
+    assert len(predicted) >= 4 and all(about["producer"].startswith("agent of ") for about in predicted)
+    in_time = predictions_in_time(events, deadline_s=1.0)
+    assert sum(in_time) >= 0.75 * len(in_time), f"{sum(in_time)} of {len(in_time)} predictions came before their deadline"
+    shares = predicted_shares(work)
+    assert shares and min(columns["cpu"] for columns in shares.values()) > ACCURACY, shares
     assert len(document["faults"]) == 2
     assert not remaining_processes(tmp_path)
 

@@ -12,6 +12,7 @@ from holdfast.prediction.from_input.key_aggregates import aggregate_by_key, join
 from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import Floats, Ints
 from holdfast.prediction.saved_arrays import Arrays, SavedArrays
+from holdfast.prediction.series_rows import SlotIndex
 
 NAME = "echo"
 WINDOW = 12  # the most epochs that a number may be averaged over
@@ -36,7 +37,7 @@ class Echo(SavedArrays):
     FIXED = ("_losses", "_evidence")
 
     _names: tuple[str, ...] | None
-    _slots: dict[Hashable, int]
+    _slots: SlotIndex
     _inputs: dict[int, Floats]
     _inexact: set[int]
     _losses: Floats
@@ -94,8 +95,8 @@ class Echo(SavedArrays):
             return
         self._pause = 0
         if len(self._slots) > MOST_KEYS:  # most of them have ended
-            self._slots, self._inputs, self._inexact = {}, {}, set()
-        slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in aggregates.keys), dtype=np.int64)
+            self._slots, self._inputs, self._inexact = SlotIndex(), {}, set()
+        slots = self._slots.add(aggregates.keys)
         values = np.full((len(self._slots), len(aggregates.names)), np.nan)
         values[slots] = aggregates.values
         self._inputs[epoch] = values
@@ -108,7 +109,7 @@ class Echo(SavedArrays):
         answer = np.full((len(keys), len(self._columns.numbers)), np.nan)
         if epoch not in self._inputs:
             return answer
-        slots = self._slots_of(keys)
+        slots = self._slots.find(keys)
         for number, (feature, window) in self._best_relations().items():
             if self._reach(epoch) >= window:
                 answer[:, number] = _means(self._past_inputs(epoch, slots, window, slice(feature, feature + 1))[:, :, 0])
@@ -118,7 +119,7 @@ class Echo(SavedArrays):
         """Judge all relations on an epoch's output. Forget inputs that are too old for any relation."""
         if epoch in self._inputs and self.is_exact(epoch) and len(keys):
             sample = (np.arange(min(len(keys), SAMPLE)) + epoch * SAMPLE) % len(keys)
-            slots = self._slots_of([keys[row] for row in sample.tolist()])
+            slots = self._slots.find([keys[row] for row in sample.tolist()])
             inputs = self._past_inputs(epoch, slots, self._reach(epoch), slice(None))
             _judge(self._losses, self._evidence, inputs, truth[sample], KEEP)
             self._best = None
@@ -153,12 +154,9 @@ class Echo(SavedArrays):
             layers.append(layer)
         return np.stack(layers, axis=1)
 
-    def _slots_of(self, keys: Sequence[Hashable]) -> Ints:
-        return np.fromiter((self._slots.get(key, -1) for key in keys), dtype=np.int64, count=len(keys))
-
     def _start_over(self, names: tuple[str, ...] | None) -> None:
         self._names = names
-        self._slots = {}
+        self._slots = SlotIndex()
         self._inputs = {}
         self._inexact = set()
         self._losses = np.zeros((len(self._columns.numbers), WINDOW, len(names or ())))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from holdfast.prediction.column_roles import EPOCH, SEQ, is_number
 from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import Floats, Ints
-from holdfast.prediction.series_rows import row_keys, to_floats
+from holdfast.prediction.series_rows import SlotIndex, row_keys, to_floats
 
 KINDS = ("mean", "greatest", "least", "sum")
 MOST_COLUMNS = 16
@@ -38,9 +38,9 @@ def aggregate_by_key(table: pa.Table, keys: Sequence[str], *, stream: str = "inp
     numbers = [f.name for f in table.schema if is_number(f) and f.name not in (*keys, EPOCH, SEQ)][:MOST_COLUMNS]
     if any(key not in table.column_names or pa.types.is_nested(table.schema.field(key).type) for key in keys):
         return KeyAggregates((), (), np.empty((0, 0)))
-    slots: dict[Hashable, int] = {}
     key_of_row = row_keys(keys, table)
-    slot_of_row = np.fromiter((slots.setdefault(key, len(slots)) for key in key_of_row), dtype=np.int64, count=len(key_of_row))
+    slots = dict.fromkeys(key_of_row)
+    slot_of_row = np.arange(len(key_of_row)) if len(slots) == len(key_of_row) else SlotIndex().add(key_of_row)
     rows = np.stack([to_floats(table[name]) for name in numbers], axis=1) if numbers else np.empty((table.num_rows, 0))
     names = [f"{kind} of {stream}.{name}" for kind in KINDS for name in numbers]
     return KeyAggregates((*names, f"rows of {stream}"), tuple(slots), _aggregate(rows, slot_of_row, len(slots)))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from holdfast.prediction.predictors.predictor import Bools, Floats, Predictor
+from holdfast.prediction.predictors.predictor import Bools, Floats, Predictor, is_ours
 
 POLL_S = 0.05
 LONGEST_POLL_S = 0.25
@@ -26,11 +26,6 @@ class PredictorHung(PredictorError):
     """A predictor has not returned, and may never return."""
 
 
-def is_ours(predictor: Predictor) -> bool:
-    """Whether a predictor is one of holdfast, and not of another package."""
-    return type(predictor).__module__.partition(".")[0] == "holdfast"
-
-
 class GuardedPredictor:
     """Calls one predictor. Raises PredictorError, and PredictorHung if that of another package has not returned after `limit_s`.
 
@@ -40,7 +35,7 @@ class GuardedPredictor:
 
     def __init__(self, predictor: Predictor, *, limit_s: float = math.inf) -> None:
         self._predictor, self._limit_s = predictor, limit_s
-        self._ours = is_ours(predictor)
+        self._ours = is_ours(type(predictor))
         self.took_s = 0.0
 
     def train(self, history: Floats) -> Floats:

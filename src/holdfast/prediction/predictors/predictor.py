@@ -1,6 +1,7 @@
 """The interface of all predictors: from the last values of many series to their next values."""
 
-from typing import Protocol, runtime_checkable
+from functools import cache
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,6 @@ class Predictor(Protocol):
         """
 
 
-@runtime_checkable
 class SelectivePredictor(Predictor, Protocol):
     """A predictor of holdfast that predicts only some of the series with `least` values.
 
@@ -52,6 +52,21 @@ class SelectivePredictor(Predictor, Protocol):
 
     def predictable(self, history: Floats) -> Bools:
         """Return which series it predicts now; of these, each one with a model must get a forecast."""
+
+
+def is_selective(predictor: Predictor) -> TypeGuard[SelectivePredictor]:
+    """Whether a predictor is selective, and one of holdfast."""
+    return _is_selective(type(predictor))
+
+
+@cache
+def _is_selective(kind: type) -> bool:
+    return is_ours(kind) and hasattr(kind, "predictable")
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class of predictors is one of holdfast, and not of another package."""
+    return kind.__module__.partition(".")[0] == "holdfast"
 
 
 def count_values(history: Floats) -> Ints:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.prediction.predictors.predictor import Bools, Floats, check_whole, count_values, no_model
+from holdfast.prediction.predictors.kernels import compiled
+from holdfast.prediction.predictors.predictor import Bools, Floats, check_whole, no_model
 
 LONG = 4
 SAME = 1e-12
@@ -41,13 +42,7 @@ class Stride:
 
     def predictable(self, history: Floats) -> Bools:
         """Return which series are in the steady state."""
-        if history.shape[1] < self.least:
-            return np.zeros(len(history), dtype=np.bool_)
-        recent = history[:, -self.least :]
-        with np.errstate(over="ignore", invalid="ignore"):  # values may be beyond LARGEST; results for them are not used
-            stride, stride_before = (recent[:, end] - recent[:, end - self.span] for end in (-1, -2))
-            same = np.abs(stride - stride_before) <= SAME * np.abs(recent).max(axis=1)
-        return np.asarray(same & (count_values(history) >= self.least))
+        return _steady(history, self.span)
 
     def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
         steady = self.predictable(history)
@@ -55,3 +50,19 @@ class Stride:
         last, before = history[steady, -1:], history[steady, -self.span - 1 :][:, :1]
         answer[steady] = last + (last - before) / self.span * np.arange(1, steps + 1)
         return answer
+
+
+@compiled
+def _steady(history: Floats, span: int) -> Bools:
+    """Return which series changed as much over the last `span` values as over those one value before."""
+    series, length = history.shape
+    steady = np.zeros(series, dtype=np.bool_)
+    if length >= span + 2:
+        for i in range(series):
+            last = history[i, length - 1] - history[i, length - 1 - span]
+            before = history[i, length - 2] - history[i, length - 2 - span]
+            size = 0.0
+            for t in range(length - span - 2, length):
+                size = max(size, abs(history[i, t]))
+            steady[i] = abs(last - before) <= SAME * size  # not if a value is NaN
+    return steady

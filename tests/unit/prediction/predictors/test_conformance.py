@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from holdfast.errors import HoldfastError
 from holdfast.prediction import installed_predictors, make_predictor
-from holdfast.prediction.predictors.predictor import LARGEST, SelectivePredictor
+from holdfast.prediction.predictors.predictor import LARGEST, is_selective
 
 DEPTH = 30
 every_predictor = pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def padded(*series):
 def expects_values(predictor, history, series):
     """Return which series the predictor must predict."""
     enough = np.array([len(values) >= predictor.least for values in series])
-    return enough & predictor.predictable(history) if isinstance(predictor, SelectivePredictor) else enough
+    return enough & predictor.predictable(history) if is_selective(predictor) else enough
 
 
 def predicted(predictor, history, steps=3):
