@@ -1,10 +1,9 @@
 """Divide a job into tasks: what each reads, produces and runs, and how many replicas it has.
 
-`python -m holdfast.job_layout` reads a job as JSON and prints its layout. The orchestrator runs it as a separate process,
-because an application's file is code that must not run inside the orchestrator.
+The orchestrator does this in a confined process (`sandbox.py`), because an application's file is code that must not run inside the
+orchestrator.
 """
 
-import json
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -299,16 +298,11 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(set(names)))
 
 
-def main() -> None:
-    """Read a job and print its layout. An error goes to stderr and exits with code 2. The argument is the time limit in seconds."""
-    signal.alarm(int(sys.argv[1]) + 1)  # the process that enforces the limit may have died
+def print_layout(document: object, *, limit_s: int) -> None:
+    """Print the layout of a job. An error goes to stderr and exits with code 2."""
+    signal.alarm(limit_s + 1)  # the process that enforces the limit may have died
     try:
-        job = check_document(json.load(sys.stdin), Job, thing="job")
-        print(layout_of(job).model_dump_json())
-    except (HoldfastError, json.JSONDecodeError) as error:
+        print(layout_of(check_document(document, Job, thing="job")).model_dump_json())
+    except HoldfastError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

@@ -234,13 +234,16 @@ def test_fused_operators_must_divide_rows_alike(tmp_path):
 
 def test_parser_process_prints_an_error_and_exits_with_2():
     document = json.dumps({"job": "j", "application": "nowhere.py", "log": "log"})
-    done = subprocess.run([sys.executable, "-m", "holdfast.job_layout", "60"], input=document, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.sandbox", "60", "scratch", "home"], input=document, capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "application file 'nowhere.py' does not exist" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_parser_process_imports_no_orchestrator_code():
-    loaded = "import sys, holdfast.job_layout; print([name for name in sys.modules if name.startswith('holdfast.control.')])"
+    names = "[name for name in sys.modules if name.startswith('holdfast.control.')]"
+    loaded = f"import sys, holdfast.sandbox, holdfast.job_layout; print({names})"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

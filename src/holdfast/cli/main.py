@@ -21,6 +21,7 @@ COMMANDS = {
     "job": ("holdfast.cli.job:job", "Show a job's history."),
     "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),
     "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),
+    "node-token": ("holdfast.cli.node_token:print_node_token", "Print the token of one node."),
     "nodes": ("holdfast.cli.nodes:nodes", "List an orchestrator's nodes."),
     "plan": ("holdfast.cli.plan:plan", "Choose which tasks to replicate within a budget."),
     "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
@@ -37,7 +38,7 @@ SECTIONS = {
     "Write an application": ("init", "check", "replay", "trace"),
     "Decide what to protect": ("advise", "assess", "profile", "plan", "simulate"),
     "Run it on this machine": ("run", "ui", "demo", "doctor"),
-    "Operate a cluster": ("serve", "node", "submit", "jobs", "job", "cancel", "nodes", "drain", "agents"),
+    "Operate a cluster": ("serve", "node-token", "node", "submit", "jobs", "job", "cancel", "nodes", "drain", "agents"),
 }
 """The sections of `holdfast --help`, each with its commands in the order of use."""
 

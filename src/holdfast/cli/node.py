@@ -20,7 +20,11 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
     metavar="URL[,URL]|DIR",
     help="URL of the orchestrator, with standbys several, or its --work folder if it runs on this machine.",
 )
-@click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token.  [default: node.token in DIR]")
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="File with the node's token.  [default: from node.token in DIR]",
+)
 @click.option("--name", help="Name of the node.  [default: the machine's]")
 @click.option("--cores", type=FiniteRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
 @click.option("--memory", default="1g", show_default=True, help="Memory to offer; also the PE host's maximum heap.")

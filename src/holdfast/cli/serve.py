@@ -21,6 +21,9 @@ from holdfast.terminal import say
 @click.option("--machine", "machines", multiple=True, type=click.Path(path_type=Path), help="A further state machine, in TOML.")
 @click.option("--applications", type=click.Path(path_type=Path, file_okay=False, exists=True),
               help="Accept applications, plans, strategies and column mappings only from this folder.")  # fmt: skip
+@click.option("--trust-applications", is_flag=True,
+              help="Parse applications with the rights of this user, on a system that cannot confine them.")  # fmt: skip
+@click.option("--insecure", is_flag=True, help="Listen beyond loopback without TLS: tokens can be read on the network.")
 @click.option("--data", multiple=True, metavar="DIR|URL",
               help="Accept traces, logs and output only under this folder or URL. Repeat the option for more.")  # fmt: skip
 @click.option("--standby", is_flag=True, help="If another orchestrator leads, wait and take over when its lease ends.")
@@ -50,6 +53,8 @@ def serve(
     key: Path | None,
     machines: tuple[Path, ...],
     applications: Path | None,
+    trust_applications: bool,
+    insecure: bool,
     data: tuple[str, ...],
     standby: bool,
     lease_s: float,
@@ -75,7 +80,7 @@ def serve(
     from holdfast.control import Listening, bind
 
     plugin_paths = _plugins(plugins)
-    listening = Listening(host, port, certificate, key)
+    listening = Listening(host, port, certificate, key, insecure=insecure)
     listener = bind(work, listening)  # before the slow imports, so that callers connect and wait instead of being refused
     gc.disable()  # the imports create no garbage, and looking for it takes a fifth of their time; the server enables it again
 
@@ -96,6 +101,8 @@ def serve(
         replicas_per_core=replicas_per_core,
         machines=machines,
         bounds=AllowedPaths(applications, data),
+        secrets=() if key is None else (key,),
+        trust_applications=trust_applications,
         plugins=plugin_paths,
         faults=faults,
         inject=tests,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
     from holdfast.control.observers.activation import CONFIGURATION, EXCEEDED
     from holdfast.control.plugins import shipped_actions
-    from holdfast.control.server import serve
+    from holdfast.control.server import prepare_work, serve
     from holdfast.control.settings import OrchestratorSettings
 else:
     __getattr__ = lazy_exports(__name__)

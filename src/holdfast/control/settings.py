@@ -29,6 +29,8 @@ class OrchestratorSettings:
     replicas_per_core: float = 32.0
     machines: tuple[Path, ...] = ()
     bounds: AllowedPaths = field(default_factory=AllowedPaths)
+    secrets: tuple[Path, ...] = ()
+    trust_applications: bool = False
     plugins: Mapping[str, str] = field(default_factory=dict)
     faults: bool = False
     inject: tuple[Path, ...] = ()

@@ -72,7 +72,7 @@ class Reports:
 
     def __init__(self, path: Path, *, clock: Callable[[], float], bound: int = BOUND, synced: bool = True) -> None:
         self._clock, self._bound = clock, bound
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute(f"PRAGMA synchronous={'FULL' if synced else 'OFF'}")
@@ -147,6 +147,10 @@ class Reports:
         """Store changes as reports, in order. When this returns, they will be delivered even if the controller is killed."""
         if not changes:
             return
+        with self._lock:  # a thread of a cancelled task may still record
+            self._record(changes)
+
+    def _record(self, changes: Sequence[ReplicaChange]) -> None:
         at_s = self._clock()
         numbered = list(enumerate(changes, start=self._last + 1))
         statements: list[tuple[str, list[tuple[object, ...]]]] = [
@@ -182,11 +186,12 @@ class Reports:
 
     def acknowledge(self, number: int) -> None:
         """Drop the reports up to a number. If no report has this number yet, later reports get higher ones."""
-        if number > self._last:
-            self._transact([("UPDATE counter SET last = ?", [(number,)])])
-            self._last = number
-        if self._count:
-            self._transact([("DELETE FROM reports WHERE number <= ?", [(number,)])])
+        with self._lock:
+            if number > self._last:
+                self._transact([("UPDATE counter SET last = ?", [(number,)])])
+                self._last = number
+            if self._count:
+                self._transact([("DELETE FROM reports WHERE number <= ?", [(number,)])])
 
     def close(self) -> None:
         with self._lock:

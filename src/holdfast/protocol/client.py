@@ -134,8 +134,13 @@ class Client:
         return self._call("POST", "/v1/faults", json=dict(fault), limit_s=limit_s)
 
     def health(self) -> dict[str, Any]:
-        """Return whether the orchestrator serves. Needs no token."""
-        return self._call("GET", "/v1/health")
+        """Return whether an orchestrator serves: the leader's state, or a standby's if there is no leader. Needs no token."""
+        for _ in self.urls:
+            health = self._call("GET", "/v1/health")
+            if health.get("state") != "standby":
+                break
+            self._leader += 1
+        return health
 
     def status(self) -> dict[str, Any]:
         """Return the orchestrator's term and version, and how many jobs, nodes and replicas (by state) it has."""

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from holdfast.errors import HoldfastError
 from holdfast.protocol.http_client import HttpClient, HttpResponse, NoResponse
 from holdfast.protocol.messages import NODE_HEADER, NOT_LEADER, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
+from holdfast.protocol.node_token import own_token
 
 POLL_S = 20.0
 """How long the orchestrator may hold a request for an assignment open."""
@@ -198,7 +199,7 @@ class NodeLink:
                 method,
                 url + path,
                 headers={
-                    "authorization": f"Bearer {address.token}",
+                    "authorization": f"Bearer {own_token(address.token, self.name)}",
                     "content-type": "application/json",
                     NODE_HEADER: self.name,
                 },

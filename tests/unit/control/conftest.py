@@ -1,8 +1,9 @@
 """An orchestrator in the test's process, called through its real API, and nodes that the test simulates."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from holdfast.control.api.calls import Tokens
 from holdfast.control.orchestrator import Orchestrator
 from holdfast.control.settings import OrchestratorSettings
+from holdfast.protocol.node_token import node_token
 
 TOKENS = Tokens(user="user-secret", node="node-secret")
 
@@ -26,7 +28,10 @@ class Control:
         self.http = httpx.AsyncClient(transport=transport, base_url="http://orchestrator")
 
     async def call(self, method: str, path: str, *, token: str = "user", **options: Any) -> httpx.Response:
-        headers = {"authorization": f"Bearer {token}-secret", **options.pop("headers", {})}
+        secret = f"{token}-secret"
+        if token == "node":
+            secret = node_token(secret, path.split("/")[3] if path.count("/") == 4 else _registering(options))
+        headers = {"authorization": f"Bearer {secret}", **options.pop("headers", {})}
         return await self.http.request(method, path, headers=headers, **options)
 
     async def submit(self, name: str = "a", **fields: Any) -> int:
@@ -61,6 +66,13 @@ class Control:
 
     async def events(self) -> list[str]:
         return [event["text"] for event in (await self.call("GET", "/v1/events")).json()["events"]]
+
+
+def _registering(options: dict[str, Any]) -> str:
+    """Return the name of the node that a registration is for."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str((options.get("json") or json.loads(options["content"]))["name"])
+    return "a"
 
 
 class SimulatedNode:

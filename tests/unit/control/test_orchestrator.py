@@ -129,7 +129,7 @@ async def test_waiting_job_fails_when_the_named_job_ends(settings, tmp_path, mon
     (tmp_path / "app.py").write_text("")
     parsed = asyncio.Event()
 
-    async def parse(job):
+    async def parse(job, **options):
         await parsed.wait()
         raise HoldfastError("it cannot be understood")
 

@@ -15,6 +15,7 @@ from holdfast.node.reports import Reports
 from holdfast.protocol.http_client import HttpResponse, NoResponse
 from holdfast.protocol.messages import AssignedReplica, Assignment, Beat, BeatAnswer, Registration, Report
 from holdfast.protocol.node_link import NodeLink, OrchestratorAddress
+from holdfast.protocol.node_token import node_token
 from holdfast_papers.system_s.node_fleet import InProcessHost
 
 
@@ -48,7 +49,7 @@ class Orchestrator:
         if self.unreachable:
             self.refused += 1
             raise NoResponse("connection refused")
-        if headers["authorization"] != "Bearer secret":
+        if headers["authorization"] != f"Bearer {node_token('secret', 'n1')}":
             return answer(401, error="wrong token")
         if self.answers is not None:
             return answer(self.answers, error="not now")

@@ -253,3 +253,16 @@ def test_invalid_url_is_refused(url, tmp_path):
     for connect in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
         with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT, several of these"):
             connect()
+
+
+def test_health_is_that_of_the_leader_if_there_is_one():
+    """A standby answers this call too, so that a check of the standby itself gets an answer."""
+    states = {"a": "standby", "b": "serving"}
+
+    def answer(request):
+        return httpx.Response(200, json={"state": states[request.url.host]})
+
+    with client(answer, "http://a:1,http://b:1") as opened:
+        assert opened.health() == {"state": "serving"}
+        states["b"] = "standby"
+        assert opened.health() == {"state": "standby"}

@@ -21,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.documents.document import MAX_ERRORS, FieldError, InvalidFieldsError, validate_document
 from holdfast.errors import DocumentError, HoldfastError
+from holdfast.protocol.node_token import named_node, node_token
 
 Token = Literal["user", "node", "none"]
 
@@ -64,11 +65,12 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request as its handler gets it: the query and the body's document are checked."""
+    """A request as its handler gets it: the query and the body's document are checked. `node` is the node that calls."""
 
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any = None
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,28 +117,26 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of users and of nodes."""
+    """The token of users, and the key from which the token of each node follows (`protocol/node_token.py`)."""
 
     user: str
     node: str
 
-    def check(self, required: Token, header: str | None) -> None:
-        """Raise Refusal unless the Authorization header carries the required token."""
+    def check(self, required: Token, header: str | None) -> str:
+        """Raise Refusal unless the Authorization header carries the required token. Return the node to which it belongs, if any."""
         if required == "none":
-            return
+            return ""
         scheme, _, token = (header or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             raise Refusal(401, f"a {required} token is missing; send it as 'Authorization: Bearer ...'", headers=_CHALLENGE)
-        expected, other = (self.user, self.node) if required == "user" else (self.node, self.user)
-        if _same(token, expected):
-            return
-        if _same(token, other):
-            raise Refusal(403, f"this call requires the {required} token, got the other one")
-        raise Refusal(
-            401,
-            f"the token is not this orchestrator's {required} token; it is in '{required}.token' of its work folder",
-            headers=_CHALLENGE,
-        )
+        node = named_node(token)
+        is_user, is_node = _same(token, self.user), _same(token, node_token(self.node, node))
+        if is_user if required == "user" else is_node:
+            return node
+        if is_user or is_node:
+            raise Refusal(403, f"this call requires a {required} token, got the other one")
+        where = "is in 'user.token' of its work folder" if required == "user" else "'holdfast node-token NAME' prints it"
+        raise Refusal(401, f"the token is not this orchestrator's {required} token; {where}", headers=_CHALLENGE)
 
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -241,14 +241,16 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
 
     async def answer(request: Request) -> Response:
         try:
-            tokens.check(call.token, request.headers.get("authorization"))
+            node = tokens.check(call.token, request.headers.get("authorization"))
+            if call.token == "node" and (name := request.path_params.get("name", node)) != node:
+                raise Refusal(403, f"this is the token of node '{node}', which may not call for node '{name[:100]}'")
             query = read_query(call, request)
             document = None
             if call.body is not None:
                 body = await read_body(request, call.max_bytes)
                 in_thread = call.strict and len(body) > LONG_BYTES
                 document = await asyncio.to_thread(read_document, call, body) if in_thread else read_document(call, body)
-            return answer_response(await call.handler(ApiRequest(request.path_params, query, document)))
+            return answer_response(await call.handler(ApiRequest(request.path_params, query, document, node)))
         except Refusal as refusal:
             response = DiscardingResponse if refusal.unread else Response
             return error_response(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, response=response)

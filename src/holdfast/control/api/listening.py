@@ -12,6 +12,7 @@ import resource
 import socket
 import time
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -25,18 +26,39 @@ PORT_WAIT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen. Port 0 takes the port of the last start in the same work folder if it is free, else any free port."""
+    """Where to listen. Port 0 takes the port of the last start in the same work folder if it is free, else any free port.
+
+    Without TLS, only `insecure` allows an address that other machines can reach.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
     certificate: Path | None = None
     key: Path | None = None
+    insecure: bool = False
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise HoldfastError("TLS needs both --certificate and --key; give both or neither")
         if self.certificate is not None and self.key is not None:
             _check_pair(self.certificate, self.key)
+        elif not (self.insecure or _is_loopback(self.host)):
+            raise HoldfastError(
+                f"--listen {self.host}: without TLS, everyone on the network can read the tokens; give --certificate and --key, or "
+                "--insecure if the network is trusted"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address.
+
+    >>> [_is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "10.0.0.1", "")]
+    [True, True, True, False, False, False]
+    """
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:

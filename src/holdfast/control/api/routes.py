@@ -141,7 +141,7 @@ class Api(Plugin):
             ),
             Call(
                 "POST", "/v1/nodes", "Register a node", self.register, token="node", body=Registration, answer=RegistrationAnswer,
-                statuses=(409, 422, 429), tag="nodes",
+                statuses=(409, 422, 429, 503), tag="nodes",
             ),
             Call(
                 "POST", "/v1/nodes/{name}/beat", "Take a node's beat and its reports", self.beat, token="node", body=Beat,
@@ -252,6 +252,8 @@ class Api(Plugin):
         offer: Registration = request.body
         if errors := list(offer_errors(offer)):
             raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(errors)}")
+        if offer.name != request.node:
+            raise Refusal(403, f"this is the token of node '{request.node}', which may not register as node '{offer.name}'")
         previous = self.orchestrator.resources.nodes.get(offer.name)
         if previous is not None and not previous.registrations.take(
             self.orchestrator.time.monotonic_s(), rate=REGISTRATIONS_PER_S, burst=REGISTRATION_BURST

@@ -5,7 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
+import signal
 import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.control.plugins import Plugin
@@ -13,6 +18,7 @@ from holdfast.documents.document import parse_document
 from holdfast.documents.job import Job, Layout, Reading, Task
 from holdfast.documents.light_pe import LightPe, order_of
 from holdfast.errors import DocumentError, HoldfastError
+from holdfast.sandbox import is_available
 
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import JobState
@@ -23,9 +29,10 @@ MAX_PARSERS = 2
 MAX_LAYOUT_BYTES = 16 * 1024 * 1024
 MAX_MESSAGE_BYTES = 4000
 READ_BYTES = 64 * 1024
-PARSER = (sys.executable, "-m", "holdfast.job_layout")
-"""The parser process. It reads a job as JSON and prints its layout (exit code 0) or the errors of the job (exit code 2).
-Its argument is its time limit in seconds."""
+PARSER = (sys.executable, "-m", "holdfast.sandbox")
+"""The parser process. It reads a job as JSON and prints its layout (exit code 0) or the errors of the job (exit code 2)."""
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "JAVA_HOME", "SPARK_HOME")
+"""The environment variables that the parser process gets. Others may be secrets."""
 
 
 def light_layout(job: Job) -> Layout:
@@ -69,18 +76,47 @@ class Parser(Plugin):
 
     async def _parse_application(self, job: JobState, version: int) -> None:
         async with self._slots:
-            job.layout = await run_parser(job.document)
+            job.layout = await run_parser(job.document, hidden=self._hidden())
         self.orchestrator.post(job, "parsed", since=version)
 
+    def _hidden(self) -> list[Path]:
+        """Return what no application may read: tokens, the database and keys; nothing if applications are trusted."""
+        settings = self.orchestrator.settings
+        if settings.trust_applications:
+            return []
+        if not is_available():
+            raise HoldfastError(
+                "applications cannot be parsed, because this system cannot confine them (it has no Landlock, which Linux has since "
+                "5.13); start the orchestrator with --trust-applications to parse them with the rights of its user"
+            )
+        database = self.orchestrator.persistence.database.file
+        files = [database.with_name(f"{database.name}{suffix}") for suffix in ("", "-wal", "-shm")] if database is not None else []
+        return [settings.work, *files, *settings.secrets]
 
-async def run_parser(job: Job, *, limit_s: float = MAX_PARSE_S) -> Layout:
-    """Return the layout of a job's application, computed by the parser process. Raises HoldfastError with the process's message."""
+
+async def run_parser(job: Job, *, hidden: Sequence[Path] = (), limit_s: float = MAX_PARSE_S) -> Layout:
+    """Return the layout of a job's application, computed by the parser process. Raises HoldfastError with the process's message.
+
+    The process cannot read what is `hidden`. It and its children are killed at the end.
+    """
+    with tempfile.TemporaryDirectory(prefix="holdfast-parser-", ignore_cleanup_errors=True) as scratch:
+        return await _run_parser(job, Path(scratch), hidden=hidden, limit_s=limit_s)
+
+
+async def _run_parser(job: Job, scratch: Path, *, hidden: Sequence[Path], limit_s: float) -> Layout:
+    environment = {name: value for name in ENVIRONMENT if (value := os.environ.get(name)) is not None}
     process = await asyncio.create_subprocess_exec(
         *PARSER,
         str(math.ceil(limit_s)),
+        str(scratch),
+        str(Path.home()),
+        *(str(path.absolute()) for path in hidden),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        cwd=scratch,
+        env={**environment, "HOME": str(scratch), "TMPDIR": str(scratch)},
+        start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
@@ -92,15 +128,20 @@ async def run_parser(job: Job, *, limit_s: float = MAX_PARSE_S) -> Layout:
     except TimeoutError:
         raise HoldfastError(f"job '{job.job}': its application was not parsed within {limit_s:g} s") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        _kill_group(process)
+        await process.wait()
     if len(out) > MAX_LAYOUT_BYTES:
         raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got more; killed the parser")
     message = err.decode(errors="replace").strip()
     if process.returncode != 0:
         raise HoldfastError(message or f"job '{job.job}': the parser ended with {process.returncode} and printed nothing")
     return parse_document(out.decode(errors="replace"), Layout, thing=f"layout of job '{job.job}'", json_text=True)
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """Kill the parser and what it has started. Its group exists until all of them have ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _send(content: bytes, stream: asyncio.StreamWriter) -> None:
@@ -116,8 +157,8 @@ async def _read_answer(process: asyncio.subprocess.Process) -> bytes:
     answer = bytearray()
     while part := await process.stdout.read(READ_BYTES):
         answer += part[: MAX_LAYOUT_BYTES + 1 - len(answer)]
-        if len(answer) > MAX_LAYOUT_BYTES and process.returncode is None:
-            process.kill()
+        if len(answer) > MAX_LAYOUT_BYTES:
+            _kill_group(process)
     return bytes(answer)
 
 

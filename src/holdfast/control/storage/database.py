@@ -127,6 +127,11 @@ class Database:
         self._lease_lock = threading.Lock()
         self._file: tuple[int, int] | None = None
 
+    @property
+    def file(self) -> Path | None:
+        """The database's file, or None if a server has it."""
+        return Path(self.url.database or "") if self.url.get_backend_name() == "sqlite" else None
+
     def open(self, *, standby: bool = False, restored: bool = False) -> int:
         """Wait for the database, migrate it and take the next term; return the term.
 

@@ -71,7 +71,7 @@ def test_unusable_address_error_says_what_to_do(tmp_path, monkeypatch):
     with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process uses it: stop that process"):
         bind(tmp_path, Listening(port=taken.getsockname()[1]))
     with pytest.raises(HoldfastError, match="give another --listen: an address of this machine"):
-        bind(tmp_path, Listening(host="192.0.2.1"))
+        bind(tmp_path, Listening(host="192.0.2.1", insecure=True))
 
     def forbidden(self, address):
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -79,3 +79,10 @@ def test_unusable_address_error_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(socket.socket, "bind", forbidden)
     with pytest.raises(HoldfastError, match=r"cannot listen at 127.0.0.1:80: Permission denied; give another --port: those below"):
         bind(tmp_path, Listening(port=80))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example"])
+def test_address_that_others_can_reach_needs_tls_or_insecure(host):
+    with pytest.raises(HoldfastError, match=f"--listen {host}: without TLS, .* give --certificate and --key, or --insecure"):
+        Listening(host=host)
+    assert Listening(host=host, insecure=True).host == host

@@ -15,6 +15,7 @@ from holdfast.control.api.listening import Listening, bind
 from holdfast.control.api.openapi import openapi
 from holdfast.control.faults.fault_library import LIBRARY
 from holdfast.control.orchestrator import Orchestrator
+from holdfast.protocol.node_token import node_token
 
 from ..conftest import TOKENS
 
@@ -64,7 +65,7 @@ NOBODY = {"pid": -1, "started_s": 0, "beat_s": 0}
 def test_generated_requests_get_documented_answers_only(settings, monkeypatch):
     monkeypatch.setattr("holdfast.control.api.routes.POLL_S", 0.05)  # how long a call for an assignment waits
     with served(settings) as url:
-        headers = {"authorization": "Bearer node-secret"}
+        headers = {"authorization": f"Bearer {node_token('node-secret', 'n1')}"}
         assert httpx.post(f"{url}/v1/nodes", json=NODE, headers=headers).status_code == 200
         assert httpx.post(f"{url}/v1/nodes/n1/beat", json={"term": 1, "host": NOBODY}, headers=headers).status_code == 200
         schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
@@ -74,7 +75,8 @@ def test_generated_requests_get_documented_answers_only(settings, monkeypatch):
 
 def tried_out(operation) -> int:
     """Call one operation with valid and invalid requests. Returns how often."""
-    token = "node" if operation.definition.raw["security"] == [{"node": []}] else "user"
+    is_for_nodes = operation.definition.raw["security"] == [{"node": []}]
+    token = node_token("node-secret", "n1") if is_for_nodes else "user-secret"
     fitting = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
     other = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE) if _can_be_wrong(operation) else fitting
     tried = 0
@@ -90,7 +92,7 @@ def tried_out(operation) -> int:
             case.body |= {"fault": fault, "node": "n1", "settings": dict(zip(("for_s", "by_s"), times, strict=False))}
         if operation.path.endswith("/assignment") and times:
             case.path_parameters["name"] = "n1"
-        answer = case.call(headers={"authorization": f"Bearer {token}-secret"})
+        answer = case.call(headers={"authorization": f"Bearer {token}"})
         assert answer.status_code < 500 or answer.status_code == 503, (operation.label, answer.text)
         if "{" not in operation.path:  # a '/' in a name would make another path
             assert str(answer.status_code) in operation.definition.raw["responses"], (operation.label, answer.status_code)

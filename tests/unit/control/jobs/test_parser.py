@@ -12,7 +12,7 @@ from ..conftest import running
 
 
 async def test_job_fails_if_the_parser_cannot_start(settings, tmp_path, monkeypatch):
-    async def no_process(job):
+    async def no_process(job, **options):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr("holdfast.control.jobs.parser.run_parser", no_process)

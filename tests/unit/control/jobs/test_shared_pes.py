@@ -245,7 +245,7 @@ async def _incarnation(control, key, wanted):
 async def test_log_is_written_by_one_job_at_a_time(settings, tmp_path, monkeypatch):
     (tmp_path / "app.py").touch()
 
-    async def parse(job):
+    async def parse(job, **options):
         await asyncio.Event().wait()
 
     monkeypatch.setattr("holdfast.control.jobs.parser.run_parser", parse)
