@@ -64,7 +64,7 @@ FAILING = pytest.mark.parametrize(
         ),
         (
             {"racks": outcome(("cpu",), swap=0.87)},
-            "hot-swap is at most 2 points behind the best algorithm on every attribute",
+            "hot-swap is at most 2 points behind the best algorithm",
         ),
     ],
 )
@@ -84,7 +84,6 @@ def test_single_servers_do_not_count_for_racks():
     timings = [Timing("last-outcome", 0.0, 0.1)]
     (finding,) = (f for f in findings(weather, [servers], racks, timings, timings) if "of racks" in f.name)
     assert finding.holds
-    assert finding.ours.endswith("; not counted: made up: requests 35.5%")
 
 
 def test_hot_swap_keeps_up_with_the_best_algorithm_on_the_sinks_numbers():
