@@ -77,6 +77,12 @@ class InjectionVerdict:
         }
 
 
+def bears_mark(test: InjectionTest, exit_code: int | None, log: str) -> bool:
+    """Return whether an orchestrator died by the fault of this test: by its signal, and after it had printed the fault."""
+    line = f"fault {test.fault} at {test.state}.{test.transition} ({test.moment}) of job "
+    return test.fault == "crash-orchestrator" and exit_code == -signal.SIGKILL and line in log
+
+
 class InjectionTrial:
     """One trial of one test. `path` is the file for the orchestrator's injection tests."""
 
@@ -85,6 +91,8 @@ class InjectionTrial:
         self.job = self.job_on_all_nodes = 0
         self.injected = False
         self.missed = ""
+        self.cancel_acknowledged = False
+        self._log_bytes = 0
         self.starts_before = cluster.starts()
         self.pids_before = self._pids()
 
@@ -102,6 +110,10 @@ class InjectionTrial:
             self._start_orchestrator((*self.scenario.helpers, self.test))
             self._drive()
             self._update_injected()
+            if self._is_dead() and not self.injected:
+                errors.append(
+                    f"the orchestrator ended with {self.cluster.exit_code('orchestrator')}, and not by the injected fault"
+                )
             self._restart_killed()
             state = self._settle()
             errors.extend(self._errors())
@@ -125,6 +137,7 @@ class InjectionTrial:
     def _start_orchestrator(self, tests: Sequence[InjectionTest]) -> None:
         self.cluster.kill_orchestrator()
         write_document(self.path, InjectionTests(tests=tuple(tests)))
+        self._log_bytes = self._log.stat().st_size if self._log.exists() else 0
         self.cluster.start_orchestrator("--inject", str(self.path))
 
     def _drive(self) -> None:
@@ -175,6 +188,7 @@ class InjectionTrial:
             case "cancel":
                 threading.Timer(0.5, self._resume_recovery).start()  # the call returns only when the job is canceled
                 self.cluster.client.cancel(self.job)
+                self.cancel_acknowledged = True
             case "fail":
                 first = min(replicas, key=lambda replica: str(replica["key"]))
                 request_failure(self.cluster.node_work(first["node"]), FailureRequest(keys=(first["key"],)))
@@ -187,13 +201,18 @@ class InjectionTrial:
         must_act = self.scenario.act != "none" and not acted
         return bool(document["ended"]) or (document["state"] in self.scenario.ends and not must_act and self._has_started(document))
 
+    @property
+    def _log(self) -> Path:
+        return self.cluster.work / "orchestrator.log"
+
     def _is_dead(self) -> bool:
         return self.cluster.exit_code("orchestrator") is not None
 
     def _update_injected(self) -> None:
         """Read from the orchestrator's events whether the fault was injected or missed."""
         if self._is_dead():
-            self.injected = self.injected or self.test.fault == "crash-orchestrator"
+            log = self._log.read_bytes()[self._log_bytes :].decode(errors="replace")
+            self.injected = self.injected or bears_mark(self.test, self.cluster.exit_code("orchestrator"), log)
             return
         try:
             events = self.cluster.client.events()["events"]
@@ -227,7 +246,7 @@ class InjectionTrial:
             nonlocal document
             if not self.job:
                 self._submit()
-            if self.scenario.act == "cancel" and not self._is_canceled(document):
+            if self.scenario.act == "cancel" and not self.cancel_acknowledged and not self._is_canceled(document):
                 self._cancel(self.job)
             document = self.cluster.client.job(self.job)
             return document["state"] in correct and (document["ended"] or self._agrees(document))
