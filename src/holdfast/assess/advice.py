@@ -7,16 +7,16 @@ from typing import Literal
 import numpy as np
 
 from holdfast.assess.assessment import Assessment, CaseView
-from holdfast.assess.metrics import correlation, fitted_line
+from holdfast.assess.metrics import THIN, correlation, fitted_line
 
 CRITICAL = 1 / 3
-"""An impact of at least this share of the largest is critical, unless it only comes from missing output during the outage."""
+"""A loss of at least this share of the largest is critical, unless it only comes from missing output during the outage."""
+SMALL = 0.05
+"""A loss of output for less than this share of the longest outage is small: even a failure of that length hardly shows."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
 """With a correlation of at least this size, shorter outages help."""
-THIN = 0.01
-"""A section with a golden score below this share of the mean is nearly empty, so any error in it is relatively large."""
 MOST = 0.5
 """The share of an impact that counts as most of it."""
 
@@ -49,14 +49,15 @@ class OperatorAdvice:
 
 def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     """Return the advice for one case, compared with the other cases of the assessment."""
-    most = max(other.impact for other in assessment.cases)
+    losses = {other.case: other.damage.output.mean for other in assessment.cases}
+    most = max(losses.values())
     longest = max(other.recovery for other in assessment.cases)
     if view.impact == 0:
         return OperatorAdvice(
             view.case, "nothing to protect", ("the output stayed within the threshold in every section", *_too_long(view))
         )
-    share = view.impact / most
-    equals = [other.case for other in assessment.cases if other.impact == most and other.case != view.case]
+    share = losses[view.case] / most if most else 0.0
+    equals = [name for name, loss in losses.items() if loss == most and name != view.case]
     at_once = view.recovery <= view.outage_sections and view.lasting is None
     if view.lasting is not None:
         recovered = (
@@ -69,7 +70,7 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
         worst = ", the longest of all" if view.recovery == longest and len(assessment.cases) > 1 else ""
         recovered = f"the output is correct again after {_sections(view.recovery)}{worst}"
     reasons = [
-        f"its quality impact of {view.impact:,.2f} at the worst offset is {_share(share, equals)}",
+        f"an outage of {view.longest_s:g} s costs as much as {view.damage.output} s of output, {_share(share, equals)}",
         *_thin(view),
         recovered,
     ]
@@ -77,6 +78,8 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     if unpredictable:
         reasons.append(f"the effect of its failure depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
+    if losses[view.case] < SMALL * view.longest_s:
+        return OperatorAdvice(view.case, "nothing to protect", ("its loss is small", *reasons))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # missing output is an error of 1 per section
     if share >= CRITICAL and not no_worse_than_silence:
         return OperatorAdvice(view.case, "protect", tuple(reasons))
@@ -98,7 +101,7 @@ def _thin(view: CaseView) -> tuple[str, ...]:
     if part < MOST:
         return ()
     thin = _sections(int(np.count_nonzero(squares)))
-    return (f"{part:.0%} of that is {thin} with almost no golden output: longer sections (--section) give them less weight",)
+    return (f"{part:.0%} of its quality impact is {thin} with almost no golden output: longer sections (--section) give them less",)
 
 
 def _too_long(view: CaseView) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Pace, Trial
+from holdfast.assess.damage import Damage, certainty, output_lost
 from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.output_score import OutputScore, score_of
 from holdfast.assess.trial_scores import Outcomes, Parts, TrialGrid, TrialScores, collect_scores, sections_of
@@ -60,6 +62,26 @@ class CaseView:
     """The number of sections that the longest outage touches. Recovery within them is immediate."""
     shares: tuple[float, ...]
     """For each offset, the share of the golden output that the longest outage can change."""
+    section_s: float = 1.0
+    threshold: float = metrics.THRESHOLD
+
+    @property
+    def damage(self) -> Damage:
+        """The cost of the longest outage in seconds, at each offset."""
+        lost = (
+            output_lost(v.local_faulty, v.local_golden, v.errors, threshold=self.threshold, section_s=self.section_s)
+            for v in self.offsets
+        )
+        return Damage(
+            affected_s=tuple(float((view.errors > self.threshold).sum()) * self.section_s for view in self.offsets),
+            output_s=tuple(lost),
+            recovery_s=tuple(view.recovery * self.section_s for view in self.offsets),
+        )
+
+    @property
+    def longest_s(self) -> float:
+        """The longest outage."""
+        return max(outage_s for outage_s, _ in self.outages)
 
     @property
     def worst(self) -> OffsetView:
@@ -117,8 +139,13 @@ class Assessment:
 
     @property
     def ranking(self) -> tuple[CaseView, ...]:
-        """The cases from most to least critical: by quality impact, then recovery time, then name."""
-        return tuple(sorted(self.cases, key=lambda view: (-view.impact, -view.recovery, view.case)))
+        """The cases from most to least critical: by the output lost, then quality impact, then name."""
+        return tuple(sorted(self.cases, key=lambda view: (-view.damage.output.mean, -view.impact, view.case)))
+
+    @property
+    def certainties(self) -> tuple[float, ...]:
+        """How likely each case of the ranking loses more output than the next one."""
+        return tuple(certainty(worse.damage, other.damage) for worse, other in pairwise(self.ranking))
 
     def case(self, name: str) -> CaseView:
         return next(view for view in self.cases if view.case == name)
@@ -193,14 +220,20 @@ class _Assessor:
             repeated=repeated,
             outage_sections=self._touched(name, longest),
             shares=tuple(self._scores.share(name, offset) for offset in self._campaign.offsets),
+            section_s=self._campaign.section / (self._gap * float(self._facts["source"]["average"])),
+            threshold=self._campaign.threshold,
         )
 
     def _touched(self, name: str, at: int) -> int:
         outage_s, pace = self._grid.outages[at]
+        tuples = self._campaign.case(name).outage(outage_s) * float(self._facts["source"][pace])
+        return math.ceil(tuples * self._gap / self._campaign.section) + 1
+
+    @property
+    def _gap(self) -> float:
+        """The mean distance of consecutive seqs. Sections are cut by seq, and seqs may have gaps."""
         source = self._facts["source"]
-        apart = float(source.get("seqs", source["tuples"]) / source["tuples"])  # sections are cut by seq, and seqs may have gaps
-        tuples = self._campaign.case(name).outage(outage_s) * float(source[pace])
-        return math.ceil(tuples * apart / self._campaign.section) + 1
+        return float(source.get("seqs", source["tuples"]) / source["tuples"])
 
     def _offset(self, name: str, offset: int) -> OffsetView:
         golden = self._scores.golden(name, offset)

@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 ALPHA = 0.05
 THRESHOLD = 0.03
 PERCENTILE = 0.90
+THIN = 0.1
+"""A section with a golden score below this share of the mean is nearly empty."""
 ROUNDING = 1e-12
 """Quality scores that differ by less than this are equal: the difference comes from the order of floating-point sums."""
 
@@ -127,16 +129,19 @@ def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float
 def local_errors(faulty: Sequence[float] | Floats, golden: Sequence[float] | Floats) -> Floats:
     """Return the error array EQ (Eq. 5): the relative difference of each section's mean faulty score from its mean golden score.
 
-    The difference is relative to the absolute golden score. If that is zero, it is relative to the mean absolute golden score of
-    all sections; if that is zero too, any difference counts as 1.
+    The difference is relative to the absolute golden score. Where that is below THIN of the mean absolute golden score of all
+    sections, it is relative to that share of the mean, or to the mean if there is no score at all. So a nearly empty section does
+    not outweigh all others. If the mean is zero too, any difference counts as 1.
 
     >>> local_errors([1.0, 3.0, 0.0, 2.0], [2.0, 2.0, 0.0, 0.0]).tolist()
     [0.5, 0.5, 0.0, 2.0]
+    >>> local_errors([1.0, 1.0, 1.0], [1e-9, 1.0, 2.0]).round(6).tolist()
+    [10.0, 0.0, 0.5]
     """
     local, expected = np.asarray(faulty, np.float64), np.asarray(golden, np.float64)
     size = np.abs(expected)
     mean = float(size.mean()) if len(size) else 0.0
-    scale = np.where(size > 0, size, mean)
+    scale = np.where(size > 0, np.maximum(size, THIN * mean), mean)
     difference = np.abs(local - expected)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = difference / scale

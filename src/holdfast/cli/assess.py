@@ -186,7 +186,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
             )
     document = write_reports(results, request.choices)
     if as_json:
-        click.echo((out / "report.json").read_text())
+        click.echo((out / "report.json").read_text().rstrip())
     else:
         _print_summary(document, out)
 
@@ -217,19 +217,21 @@ def _print_summary(document: dict[str, Any], out: Path) -> None:
     from holdfast.assess.case import outage_name
 
     score = document["scores"][0]
-    say(f"scored by {score['score']}; most critical first:")
+    click.echo(f"scored by {score['score']}; most critical first:")
     by_name = {case["case"]: case for case in score["cases"]}
     for name in score["ranking"]:
         case = by_name[name]
         others = f" (and {', '.join(case['shared_by'])})" if case["shared_by"] else ""
-        say(f"  {name}{others}: I {case['impact']:,.2f}, R {case['recovery']}, C {case['outage_impact']:.2f}")
-        say(click.wrap_text(case["advice"], width=120, initial_indent="    ", subsequent_indent="    "))
+        lost, wrong, recovery = (case["damage"][figure]["mean"] for figure in ("output_s", "affected_s", "recovery_s"))
+        cost = f"costs {lost:,.3g} s of output, wrong for {wrong:,.3g} s, recovered after {recovery:,.3g} s"
+        click.echo(f"  {name}{others}: {cost} (I {case['impact']:,.2f}, R {case['recovery']}, C {case['outage_impact']:.2f})")
+        click.echo(click.wrap_text(case["advice"], width=120, initial_indent="    ", subsequent_indent="    "))
     for each in score["what_if"]:
-        say(
+        click.echo(
             f"  if {each['failing']} fails and {each['group']} has a replica ({outage_name(each['failover_s'])} s): I "
             f"{each['impact_before']:,.2f} to {each['impact_after']:,.2f}, R {each['recovery_before']} to {each['recovery_after']}"
         )
     for each in document["scores"]:
         if each["spread_warning"]:
             say(f"warning: {each['score']} differs by {each['spread']:.1%} between golden runs, more than the threshold")
-    say(f"report: {out / 'report.html'}")
+    click.echo(f"report: {out / 'report.html'}")

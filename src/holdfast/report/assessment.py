@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import Any
 
 from holdfast.assess.advice import advise
@@ -12,6 +14,7 @@ from holdfast.assess.assessment import Assessment, CaseView, assess_results, unp
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import outage_name
+from holdfast.assess.damage import CERTAIN, CONFIDENCE, METHOD, certainty
 from holdfast.assess.targets import Choice
 from holdfast.assess.what_if import compare_with_replicas
 from holdfast.documents.whole_files import write_whole
@@ -21,6 +24,7 @@ from holdfast.report.json_values import finite
 from holdfast.report.page import cards, heading, html_page, paragraph, table
 
 RANKING = ("rank", "operator", "what to do", "because")
+DAMAGE = ("operator", "seconds of wrong output", "output lost (s)", "recovery (s)", "rank")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
 WHAT_IF = (
     *("when it fails", "replicated group", "failover"),
@@ -97,6 +101,14 @@ def assessment_page(
         *(paragraph(f"Warning: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
         heading("Who needs protection"),
         table(RANKING, _ranking_rows(campaign, first, choices), words=("what to do", "because"), names=("operator",)),
+        heading("What a failure costs"),
+        table(DAMAGE, _damage_rows(campaign, first), names=("operator",)),
+        paragraph(
+            f"Means over {len(campaign.offsets)} offsets, longest outage; in parentheses their {CONFIDENCE:.0%} confidence "
+            f"interval ({METHOD}). Output lost: the score that is missing or wrong, as seconds in which the output scores as "
+            "much. Rank: how likely this operator loses more than the next one (paired t-test over the offsets).",
+            note=True,
+        ),
         heading("The four metrics"),
         table(COLUMNS, [metric_row(view) for view in first.cases]),
         paragraph(
@@ -128,6 +140,28 @@ def assessment_page(
         *(paragraph(line, note=True) for line in how_it_was_run(campaign, facts, first)),
     ]
     return html_page(title(campaign), parts)
+
+
+def _damage_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
+    """Return a row per operator: its damage in seconds, and how certain its rank is."""
+    ranked = unprotected_ranking(campaign, assessment)
+    certain = [*(certainty_text(certainty(one.damage, other.damage)) for one, other in pairwise(ranked)), "-"]
+    return [
+        (view.case, str(view.damage.affected), str(view.damage.output), str(view.damage.recovery), rank)
+        for view, rank in zip(ranked, certain, strict=True)
+    ]
+
+
+def certainty_text(probability: float) -> str:
+    """Return how certain a rank is.
+
+    >>> certainty_text(0.999), certainty_text(0.7), certainty_text(float("nan"))
+    ('certain (99.9%)', 'uncertain (70%): the losses overlap', 'unknown: one offset')
+    """
+    if math.isnan(probability):
+        return "unknown: one offset"
+    shown = percent(round(probability, 3))
+    return f"certain ({shown})" if probability >= CERTAIN else f"uncertain ({shown}): the losses overlap"
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:
@@ -223,6 +257,7 @@ def _score_document(campaign: Campaign, assessment: Assessment, choices: Sequenc
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
         "ranking": [view.case for view in unprotected_ranking(campaign, assessment)],
+        "certainty": [certainty(one.damage, other.damage) for one, other in pairwise(unprotected_ranking(campaign, assessment))],
         "what_if": [asdict(each) for each in compare_with_replicas(campaign, assessment)],
         "growth": [{"seconds": s, "recovery": view.recovery, "impact": view.impact} for s, view in assessment.growth],
         "cases": [_case_document(assessment, view, choices) for view in assessment.cases],
@@ -243,6 +278,14 @@ def _case_document(assessment: Assessment, view: CaseView, choices: Sequence[Cho
         "recovery": view.recovery,
         "settled": view.lasting is None,
         "impact": view.impact,
+        "damage": {
+            name: asdict(interval) | {"by_offset": list(values)}
+            for name, interval, values in (
+                ("affected_s", view.damage.affected, view.damage.affected_s),
+                ("output_s", view.damage.output, view.damage.output_s),
+                ("recovery_s", view.damage.recovery, view.damage.recovery_s),
+            )
+        },
         "verdict": advice.verdict,
         "advice": str(advice),
         "outages": [{"seconds": s, "rate": pace, "tuples": n} for (s, pace), n in zip(view.outages, view.tuples, strict=True)],

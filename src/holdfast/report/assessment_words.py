@@ -23,12 +23,12 @@ def summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment
     if not most.impact:
         finding = "No section of the output left the threshold"
     elif most is least:
-        finding = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
+        finding = f"{most.case} costs {_lost(most)}"
     else:
         failing = "losing" if campaign.fault["kind"] == "loss" else f"{campaign.fault['kind']} at"
         finding = (
-            f"{failing.capitalize()} {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
-            f"{failing} {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
+            f"{failing.capitalize()} {most.case} hurts most: it costs {_lost(most)}. {failing.capitalize()} "
+            f"{least.case} hurts least: {_lost(least)}"
         )
     return (
         f"{campaign.size:,} injections of {what} {place} {into} over "
@@ -40,6 +40,10 @@ def title(campaign: Campaign) -> str:
     """Return the title of the page."""
     kind, name = campaign.fault["kind"], campaign.subject.get("application", "the application")
     return f"What {'losing' if kind == 'loss' else f'{kind} at'} an operator costs {name}"
+
+
+def _lost(view: CaseView) -> str:
+    return f"as much as {view.damage.output} s of output ({_recovered(view)})"
 
 
 def _recovered(view: CaseView) -> str:

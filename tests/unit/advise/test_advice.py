@@ -126,8 +126,8 @@ def test_reasons_contain_measurements_without_verdicts():
     views = (view("read", 60.0), view("count", 2.0), view("sum", 0.0))
     choices = [Choice(name, ("a target",)) for name in ("read", "count", "sum", "idle")] + [Choice("echo", (), like="read")]
     because = reasons(Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False), choices)
-    assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest; ")
-    assert because["count"].startswith("its quality impact of 2.00 at the worst offset is 3% of the largest; ")
+    assert because["read"].startswith("an outage of 8 s costs as much as 60 s of output, the largest; ")
+    assert because["count"].startswith("an outage of 8 s costs as much as 2 s of output, 3% of the largest; ")
     assert because["sum"].startswith("the output stayed within the threshold in every section")
     assert because["idle"] == "nothing of it reaches the scored output on this trace"
     assert because["echo"] == f"it behaves like read, which feeds it alone and keeps nothing; of that: {because['read']}"
@@ -137,13 +137,13 @@ def test_reasons_contain_measurements_without_verdicts():
 def test_equally_large_impacts_name_each_other():
     both = Assessment(score_of("out", "sum(x)"), (view("read", 60.0), view("count", 60.0)), (1.0,), 0.0, False)
     because = reasons(both, [Choice(name, ("a target",)) for name in ("read", "count")])
-    assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest, as is that of count; ")
+    assert because["read"].startswith("an outage of 8 s costs as much as 60 s of output, the largest, as is that of count; ")
 
 
 def view(case, impact):
     """A case whose output was wrong for eight sections."""
     ones = np.ones(8)
-    offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 8, impact)
+    offset = OffsetView(1000, (0.5,), ones + impact / len(ones), ones, 0, ones * 0.5, 8, impact)
     return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 8, impact, (offset,), ((0.5,),), 1, (0.5,))
 
 

@@ -15,7 +15,7 @@ def test_advice_names_the_deciding_metric():
     first = assess(campaign(), facts(), golden(), outcomes().items)[0]
     loud, quiet = (advise(first, first.case(name)) for name in ("loud", "quiet"))
     assert loud.verdict == "protect"
-    assert "its quality impact of 9.00 at the worst offset is the largest" in str(loud)
+    assert "an outage of 2 s costs as much as 12 (12 to 12) s of output, the largest" in str(loud)
     assert "the longer the outage, the more quality rises above the truth (correlation 1.00)" in str(loud)
     assert quiet.verdict == "candidate"
     assert "the output is correct as soon as it resumes (after 2 sections)" in str(quiet)
@@ -47,10 +47,21 @@ def test_advice_warns_of_impact_from_nearly_empty_sections():
         run["sum(x)"] = [100.0] * 11 + [0.1] + [100.0] * (SECTIONS - 12)
     first = assess(campaign(), facts(), thin, outcomes().items)[0]
     message = str(advise(first, first.case("loud")))
-    assert "its quality impact of 2,250,006.75 at the worst offset is the largest" in message
-    assert "100% of that is 1 section with almost no golden output" in message
+    assert "an outage of 2 s costs as much as 12.7 (4.2 to 21.1) s of output, the largest" in message
+    assert "98% of its quality impact is 1 section with almost no golden output" in message
     quiet = str(advise(first, first.case("loud+quiet (replica, 1 s)")))
-    assert "is less than 1% of the largest" in quiet and "almost no golden output" not in quiet
+    assert "costs as much as 0.422 (0.14" in quiet and "almost no golden output" not in quiet
+
+
+def test_loss_that_hardly_shows_is_called_small():
+    result = {
+        trial: TrialOutcome(np.array([trial.offset // 100]), {"sum(x)": np.array([-4.0]), "count(x)": np.zeros(1)})
+        for trial in campaign().trials()
+    }
+    first = assess(campaign(), facts(), golden(), result.items)[0]
+    advice = advise(first, first.case("quiet"))
+    assert advice.verdict == "nothing to protect"
+    assert "its loss is small; an outage of 2 s costs as much as 0.08 (0.08 to 0.08) s of output" in str(advice)
 
 
 def test_advice_promises_no_recovery_after_the_end_of_the_trace():
@@ -70,7 +81,7 @@ def test_advice_promises_no_recovery_after_the_end_of_the_trace():
         assert "correct again" not in message
         assert metric_row(lost(at).case("loud"))[3].endswith("+")
         page = assessment_page(campaign(), facts(), [lost(at)], CHOICES)
-        assert "Losing loud hurts most (quality impact" in page and ", not settled when the trace ended), losing quiet" in page
+        assert "Losing loud hurts most: it costs as much as" in page and "(not settled when the trace ended). Losing quiet" in page
     assert lost(1000, peak=500.0).case("loud").lasting is None  # an outage that fills the rest of the trace
     recovered = assess(campaign(), facts(), golden(), outcomes().items)[0].case("loud")
     assert recovered.lasting is None  # at offset 1,500 it is wrong in 4 of 5 sections, and the last one is right
