@@ -4,7 +4,8 @@ The text is written where the error is raised. It names the object, what was exp
 command line prints it and exits with code 2, so that a user's error never shows a traceback.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 
 class HoldfastError(Exception):
@@ -67,3 +68,14 @@ class OperatorError(HoldfastError):
 
 class MachineError(HoldfastError):
     """This machine lacks something that the command needs."""
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of an error about an unknown name: the known name that resembles it, or nothing.
+
+    >>> did_you_mean("agregator", ["vwap", "aggregator"]), did_you_mean("x", ["vwap"])
+    ("; did you mean 'aggregator'?", '')
+    """
+    known = {each.lower(): each for each in sorted(names, reverse=True)}
+    similar = get_close_matches(name.lower(), known, n=1)
+    return f"; did you mean '{known[similar[0]]}'?" if similar else ""

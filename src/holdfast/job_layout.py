@@ -13,7 +13,7 @@ from holdfast.app.load import load_app
 from holdfast.app.task_topology import topology_of
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Layout, Reading, Task
-from holdfast.errors import ApplicationError, CompoundError, DocumentError, HoldfastError
+from holdfast.errors import ApplicationError, CompoundError, DocumentError, HoldfastError, did_you_mean
 from holdfast.planning.laar.strategy import Strategy, read_strategy
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
 from holdfast.prediction.contract_terms import check_protection, stream_key
@@ -67,7 +67,7 @@ def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
     pes = {task.pe for task in all_tasks} | sinks
     parts = pes | {task.name for task in all_tasks}
     errors = [
-        f"{what} '{name}'; its {kind} are: {_list(known)}"
+        f"{what} '{name}'; its {kind} are: {_list(known)}{did_you_mean(name, known)}"
         for what, kind, names, known in (
             ("takes from another job source", "sources", job.streams, {source.name for source in graph.sources}),
             ("wants replicas of", "PEs and tasks", job.replicas, parts),

@@ -141,7 +141,7 @@ def test_all_unknown_names_are_reported_together():
         "  - has a contract for 'wvap'",
         "  - says the needs of 'bargain/0'",
     ]
-    assert "source 'markt'; its sources are: market\n" in str(caught.value)
+    assert "source 'markt'; its sources are: market; did you mean 'market'?\n" in str(caught.value)
 
 
 def test_stored_job_without_application_is_reported():

@@ -14,7 +14,7 @@ from holdfast.app.validation import find_errors
 from holdfast.documents.document import check_document
 from holdfast.documents.partitioning import Partitioning
 from holdfast.documents.source_inputs import FilesInput, KafkaInput, SourceInput
-from holdfast.errors import ApplicationError, DocumentError
+from holdfast.errors import ApplicationError, DocumentError, did_you_mean
 
 Stream = str | Source | Operator
 
@@ -150,6 +150,7 @@ class App:
         sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
         errors += [
             f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"
+            f"{did_you_mean(score.sink, sinks)}"
             for score in self._scores
             if score.sink not in sinks
         ]

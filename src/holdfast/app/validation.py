@@ -10,6 +10,7 @@ from holdfast.app.graph import Graph, dependencies_of, inputs_of, operators_by_p
 from holdfast.app.keep import LastEpochs, LastRows, StateTable
 from holdfast.app.writers import bind_writer
 from holdfast.documents.topological_order import find_cycles
+from holdfast.errors import did_you_mean
 
 RESERVED = frozenset({"epoch"})
 """Columns that holdfast adds to every source."""
@@ -47,6 +48,7 @@ def _unknown_streams(node: Node, streams: Mapping[str, Node]) -> list[str]:
     known = ", ".join(sorted(streams)) or "none"
     return [
         f"{kind} '{node.name}' ({node.origin}) reads stream '{stream}', which does not exist; streams are: {known}"
+        f"{did_you_mean(stream, streams)}"
         for stream in inputs_of(node)
         if stream not in streams
     ]

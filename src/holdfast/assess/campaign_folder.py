@@ -21,6 +21,8 @@ from holdfast.assess.outcome import TrialOutcome
 from holdfast.documents.whole_files import read_json, write_whole, writing
 from holdfast.errors import HoldfastError
 
+LOCK = ".lock"
+
 
 class Results:
     """The results of one campaign in a folder. Opening a folder with results of another campaign raises HoldfastError."""
@@ -43,9 +45,7 @@ class Results:
             file = self._lock.open("a")
         with file:
             if not (_lock(file) and _is_at(self._lock, file)):  # the file may have been removed meanwhile
-                raise HoldfastError(
-                    f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
-                )
+                raise HoldfastError(_is_running(self.folder))
             self._claim(in_use=has_results(self.folder))  # another process may have used the folder before the lock
             for part in self.folder.rglob(".*.part"):  # partial files of a killed process
                 part.unlink()
@@ -117,7 +117,7 @@ class Results:
 
     @property
     def _lock(self) -> Path:
-        return self.folder / ".lock"
+        return self.folder / LOCK
 
     def _files(self) -> list[Path]:
         return _outcome_files(self.folder)
@@ -140,6 +140,20 @@ def require_room(folder: Path) -> None:
     definition = folder / "campaign.json"
     if folder.exists() and not definition.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
         raise HoldfastError(f"folder '{folder}' has files but no campaign; give a new or an empty one")
+
+
+def require_not_running(folder: Path) -> None:
+    """Raise HoldfastError if another process is running a campaign in the folder."""
+    lock = folder / LOCK
+    if not lock.exists():
+        return
+    with lock.open("a") as file:
+        if not _lock(file):
+            raise HoldfastError(_is_running(folder))
+
+
+def _is_running(folder: Path) -> str:
+    return f"another process is running a campaign in folder '{folder}'; wait until it ends, or give another folder"
 
 
 @dataclass(frozen=True, order=True)

@@ -31,7 +31,7 @@ from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.document import read_document
 from holdfast.documents.fault import KINDS, Side, StreamFault
 from holdfast.engine.trace_reader import open_trace, opened_trace
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, did_you_mean
 
 DEFAULT_OPTIONS: Mapping[str, Any] = {
     "targets": (),
@@ -59,7 +59,7 @@ def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:
     """
     kind, *parameters = (word.strip() for word in text.split(","))
     if kind not in KINDS:
-        raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}")
+        raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     allowed = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
     fault: dict[str, Any] = {"kind": kind}
     for parameter in parameters:
@@ -90,7 +90,9 @@ def select_scores(app: App, texts: Sequence[str], sink: str | None = None) -> li
     """Return the scores for a sink: those in `texts` (expressions or ready-made names), or else the application's own."""
     if sink is not None and sink not in {node.name for node in app.graph().sinks}:
         sinks = ", ".join(node.name for node in app.graph().sinks)
-        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {sinks}")
+        raise HoldfastError(
+            f"application '{app.name}' has no sink '{sink}'; sinks are: {sinks}{did_you_mean(sink, sinks.split(', '))}"
+        )
     own = own_scores(app, sink=sink)
     return [ready_made(app, text, sink=sink) if text in READY_MADE else score_of(own[0].sink, text) for text in texts] or own
 

@@ -10,7 +10,7 @@ from holdfast.app import App, Graph
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import OUTAGES_S, Campaign
 from holdfast.assess.campaign_fit import Rates
-from holdfast.assess.campaign_folder import require_room, require_same_campaign
+from holdfast.assess.campaign_folder import require_not_running, require_room, require_same_campaign
 from holdfast.assess.campaign_setup import (
     build_cases,
     campaign_figures,
@@ -143,6 +143,7 @@ def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
 def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:
     """Raise HoldfastError unless the results folder can hold this campaign, as far as known without its trace."""
     require_room(options["out"])
+    require_not_running(options["out"])
     if request.cases and request.scores and request.fault and options["trace"] is not None:
         require_same_campaign(options["out"], json.loads(json.dumps(_partial_document(request, app_file, options))))
 

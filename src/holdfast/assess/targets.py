@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.app import Graph, Operator, Sink, Source
 from holdfast.documents.fault import Divergence, Side
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, did_you_mean
 
 Target = tuple[str, ...]
 """One operator or source, or several that fail together."""
@@ -60,10 +60,11 @@ def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]
     members = {name: _members(graph, name) for group in groups for name in group}
     unknown = [f"'{name}'" for name, operators in members.items() if not operators]
     if unknown:
-        names = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
+        names = [*(s.name for s in graph.sources), *(o.name for o in graph.operators)]
+        similar = did_you_mean(unknown[0].strip("'"), names)
         one = f"target {unknown[0]} is not a source, operator or PE"
         text = one if len(unknown) == 1 else f"targets {', '.join(unknown)} are not sources, operators or PEs"
-        raise HoldfastError(f"{text} of this application; they are: {names}")
+        raise HoldfastError(f"{text} of this application; they are: {', '.join(names)}{similar}")
     if not all(groups):
         raise HoldfastError("a target needs at least one operator or source")
     targets = [{member for name in group for member in members[name]} for group in groups]

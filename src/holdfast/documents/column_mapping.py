@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast.errors import DocumentError, HoldfastError
+from holdfast.errors import DocumentError, HoldfastError, did_you_mean
 
 
 def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, str]] | None:
@@ -26,7 +26,11 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
     if not isinstance(data, dict):
         errors.append(f"wanted a table of columns, got {type(data).__name__}")
     else:
-        errors += [f"names source '{name}'; sources are: {', '.join(sources)}" for name in data if name not in sources]
+        errors += [
+            f"names source '{name}'; sources are: {', '.join(sources)}{did_you_mean(str(name), sources)}"
+            for name in data
+            if name not in sources
+        ]
         errors += [
             f"column '{column}' of '{name}' must be a SQL expression in quotes, got {value!r}"
             for name, table in data.items()

@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.history import History
 from holdfast.documents.job import Task
-from holdfast.errors import CompoundError, HoldfastError
+from holdfast.errors import CompoundError, HoldfastError, did_you_mean
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.protocol.node_files import write_fault_order
 from holdfast.trial.local_cluster import LocalCluster
@@ -260,7 +260,9 @@ def _require_possible(fault: ScheduledFault, known: Collection[str], cluster: Lo
         _require_fillable(log)
     for target in fault.target:
         if fault.what == "pe" and target not in known and target.rsplit(".", 1)[0] not in known:
-            raise HoldfastError(f"a fault targets PE '{target}'; the job has: {', '.join(sorted(known))}")
+            raise HoldfastError(
+                f"a fault targets PE '{target}'; the job has: {', '.join(sorted(known))}{did_you_mean(target, known)}"
+            )
         if fault.what in ("host", "node", "controller"):
             _nodes(target, cluster)
 

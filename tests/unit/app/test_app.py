@@ -125,7 +125,7 @@ def test_unknown_stream_is_reported_with_the_known_ones():
     app.sink("out", "nowhere")
     known = "which does not exist; streams are: aggregator, orders, vwap"
     assert errors(app) == (
-        f"operator 'vwap' ({vwap.origin}) reads stream 'agregator', {known}",
+        f"operator 'vwap' ({vwap.origin}) reads stream 'agregator', {known}; did you mean 'aggregator'?",
         f"sink 'out' (test_app.py:{here() - 4}) reads stream 'nowhere', {known}",
     )
 
@@ -330,7 +330,8 @@ def test_score_of_an_unknown_sink_is_reported():
     app, orders = shop()
     app.sink("out", orders)
     app.score("outs", "count(*)")
-    assert only_error(app) == f"the score at test_app.py:{here() - 1} is of sink 'outs', which does not exist; sinks are: out"
+    text = f"the score at test_app.py:{here() - 1} is of sink 'outs', which does not exist; sinks are: out; did you mean 'out'?"
+    assert only_error(app) == text
 
 
 def test_epoch_length_must_be_positive():

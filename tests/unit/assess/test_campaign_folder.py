@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.assess.campaign_folder import Results, read_campaign
+from holdfast.assess.campaign_folder import Results, read_campaign, require_not_running
 from holdfast.documents.whole_files import write_whole
 from holdfast.errors import HoldfastError
 
@@ -172,3 +172,10 @@ def test_campaign_is_finished_when_every_trial_has_an_outcome(tmp_path):
     assert not results.finished()
     results.add([(trial, outcome(0.0)) for trial in campaign().trials()])
     assert results.finished()
+
+
+def test_running_campaign_is_noticed_without_its_trace(tmp_path):
+    results = Results(tmp_path / "new", campaign())
+    require_not_running(tmp_path / "new")
+    with results.locked(), pytest.raises(HoldfastError, match="another process is running a campaign in folder"):
+        require_not_running(tmp_path / "new")
