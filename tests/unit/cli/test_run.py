@@ -127,7 +127,10 @@ def test_missing_trace_is_reported_before_anything_starts(shop, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or give the source a reader (reader=...)"),
+        (
+            [],
+            "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or give the source an input (kafka=..., files=..., reader=...)",
+        ),
         (["--out", "/proc/none"], "the output's root '/proc/none' cannot be opened"),
         (["--log", "/sys"], "the log at '/sys' cannot be written"),
         (["--out", "/sys"], "the output at '/sys' cannot be written"),
