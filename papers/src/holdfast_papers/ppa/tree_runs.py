@@ -110,7 +110,9 @@ class StandbyCluster(LocalCluster):
 
     def start_standby(self, document: Mapping[str, Any]) -> None:
         """Start n3 once every replica of the job has a node."""
-        if STANDBY not in self.names and all(replica["node"] for task in document["tasks"] for replica in task["replicas"]):
+        tasks = document["tasks"]
+        placed = bool(tasks) and all(task["replicas"] and all(replica["node"] for replica in task["replicas"]) for task in tasks)
+        if STANDBY not in self.names and placed:
             self.names.append(STANDBY)
             self.start_node(STANDBY)
 

@@ -30,6 +30,15 @@ def output(at_s, epoch, quality, *, rows=2, kind="first"):
     return HistoryEvent(at_s, "n2", "output", {"sink": "out", "epoch": epoch, "as": kind, "quality": quality, "rows": rows})
 
 
+def test_standby_joins_only_when_every_replica_has_a_node(tmp_path, monkeypatch):
+    started = []
+    cluster = tree_runs.StandbyCluster(tmp_path)
+    monkeypatch.setattr(cluster, "start_node", started.append)
+    for replicas in (None, [], [{"node": ""}], [{"node": "n1"}], [{"node": "n1"}]):
+        cluster.start_standby({"tasks": [] if replicas is None else [{"replicas": replicas}]})
+        assert started == (["n3"] if replicas == [{"node": "n1"}] else [])
+
+
 def test_times_count_from_the_kill_and_accuracy_compares_the_versions(application, tmp_path):
     events = [
         output(104.5, 2, "exact"),
