@@ -52,7 +52,7 @@ class SimFactory(ReplicaFactory):
         self.out = world.open(f"{self.job.log}/out", what="output")
         self.checkpoints = Checkpoints(self.store)
         self._node, self._number = host.machine.name, model.number
-        self._emit, self._time = world.emitter(host), host.time
+        self._emit, self._time = world.emitter(host, model.number), host.time
         watched = [task for task in self.tasks if self.job.has_agent(task)]
         self._trimmer = LogTrimmer(self.store, self.tasks, self.checkpoints, watched=watched)
         self._shared_inputs = [

@@ -37,6 +37,7 @@ KINDS = {
     "fail-operator": 2,
     "fail-writer": 2,
     "pause-writer": 2,
+    "hang-replica": 1,
 }
 """The kinds of faults, and how often each is drawn."""
 
@@ -63,7 +64,7 @@ def draw_faults(rng: random.Random, *, nodes: list[str], replicas: list[str], co
             at_s = around_s + rng.random() * 3
         else:
             at_s = around_s = rng.random() * LAST_FAULT_S
-        if kind in ("crash-replica", "fail-operator", "fail-writer", "pause-writer"):
+        if kind in ("crash-replica", "fail-operator", "fail-writer", "pause-writer", "hang-replica"):
             target = rng.choice(replicas)
         elif kind in ("kill-orchestrator", "pause-orchestrator"):
             target = "orchestrator"
@@ -76,8 +77,17 @@ def draw_faults(rng: random.Random, *, nodes: list[str], replicas: list[str], co
             for_s = round(rng.choice([-1, 1]) * for_s, 2)
         if kind in ("pause-host", "pause-writer"):
             for_s = round(for_s * 1.5, 2)
+        if kind in ("crash-nodes", "kill-orchestrator") and rng.random() < 0.1:
+            for_s = 60.0
         faults.append(Fault(kind, round(at_s, 2), target, rng.choice([1, 1, 2, 3, 5, 8, 13, 21, 34]), for_s))
+    if rng.random() < 0.08:
+        faults.append(Fault("lose-power", round(rng.random() * LAST_FAULT_S, 2), "everything", for_s=round(rng.random() * 3, 2)))
     return tuple(sorted(faults, key=lambda fault: fault.at_s))
+
+
+def failures(faults: tuple[Fault, ...]) -> int:
+    """Return how many failures a replica can have by its own fault."""
+    return sum(fault.kind in ("crash-replica", "hang-replica", "pause-host", "pause-node", "pause-writer") for fault in faults)
 
 
 def end_s(faults: tuple[Fault, ...]) -> float:
@@ -99,8 +109,11 @@ def _inject(world: World, fault: Fault) -> bool:
     """Inject a fault, or set a trap for it. Return False if its target is not there now."""
     now_s, kind = world.scheduler.now_s, fault.kind
     moment = "before" if fault.operations % 2 else "after"
-    if kind in ("crash-replica", "fail-operator", "fail-writer", "pause-writer"):
+    if kind in ("crash-replica", "fail-operator", "fail-writer", "pause-writer", "hang-replica"):
         return _inject_in_replica(world, fault, moment)
+    if kind == "lose-power":
+        world.lose_power(fault.for_s)
+        return True
     if kind in ("kill-orchestrator", "pause-orchestrator"):
         orchestrator = world.orchestrator
         if orchestrator is None:
@@ -154,6 +167,8 @@ def _inject_in_replica(world: World, fault: Fault, moment: str) -> bool:
             process: Process = node.host.process  # type: ignore[union-attr]
             if fault.kind == "crash-replica":
                 process.traps.append(Trap(f"crash-{moment}", fault.operations, actor=key, fire=loop.kill))
+            elif fault.kind == "hang-replica":
+                loop.stall(1e6)
             elif fault.kind == "pause-writer":
                 process.traps.append(Trap("pause-before", fault.operations, actor=key, for_s=fault.for_s))
             else:

@@ -57,6 +57,7 @@ class Watch:
         self._down_since_s: dict[tuple[int, str], float] = {}
         self._ready_since_s = world.scheduler.now_s
         world.on_change.append(self._on_change)
+        world.on_loss.append(self._on_loss)
         world.scheduler.call_at(world.scheduler.now_s + 1.0, self._check_time_limits)
 
     def report(self, law: str, text: str) -> None:
@@ -82,9 +83,22 @@ class Watch:
             elif old is not None:
                 self._on_record_removed(location, key)
 
+    def _on_loss(self, location: str, name: str) -> None:
+        """Forget an object that a power loss has undone. Check that nobody had reported it as committed."""
+        if name.startswith("records/"):
+            _, stream, task, last = name.split("/")
+            epoch, _, which = last.partition(".")
+            self.records[location].pop((unquote(stream), int(task), int(epoch), which), None)
+            about = {"stream": unquote(stream), "task": int(task), "epoch": int(epoch), "as": which}
+            job = next(number for number, model in self.world.jobs.items() if model.job.log == location)
+            if any(kind == "commit" and {"job": job, **about}.items() <= data.items() for _, kind, data in self.world.history):
+                self.report("power loss", f"{about} was reported as committed and is lost")
+
     def _on_record(self, location: str, key: RecordKey, record: Record) -> None:
         records = self.records.setdefault(location, {})
         previous = records.get(key)
+        if self._trimmed_until(location, key) >= key[2]:
+            return  # its producer is about to withdraw it, or everybody who reads it is past it
         if previous is not None and previous.checksum != record.checksum and previous.quality is record.quality is Quality.EXACT:
             self.report("final output", f"{key} was committed twice with different rows")
         records.setdefault(key, record)
@@ -95,8 +109,7 @@ class Watch:
         stream, number, epoch, _ = key
         model = next(each for each in self.world.jobs.values() if each.job.log == location)
         folders = self.world.locations[location]
-        lines = [int(name.rsplit("/", 1)[1]) for name in folders.get(f"trimmed/{stream}/{number}", ())]
-        if max(lines, default=-1) < epoch:
+        if self._trimmed_until(location, key) < epoch:
             self.report("trimming", f"{stream}/{number} epoch {epoch} was removed before this was announced")
         for task in model.layout.tasks:
             reads = any(r.job is None and r.stream == stream and number in r.tasks for r in task.reads)
@@ -109,6 +122,10 @@ class Watch:
         for name, position in folders.get(f"readers/{stream}/{number}", {}).items():
             if int(position) < epoch:
                 self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and {name} needs it")
+
+    def _trimmed_until(self, location: str, key: RecordKey) -> int:
+        lines = self.world.locations[location].get(f"trimmed/{key[0]}/{key[1]}", ())
+        return max((int(name.rsplit("/", 1)[1]) for name in lines), default=-1)
 
     def _on_output(self, location: str, name: str, old: bytes | None, new: bytes | None) -> None:
         sink, _, file = name.rpartition("/")
@@ -160,7 +177,7 @@ class Watch:
             ready_s = self._ready_s(model, task, epoch, timeline)
             if ready_s is None or epoch > timeline.last:
                 continue
-            late_s = now_s - max(ready_s, down_since_s, self._ready_since_s) - wait_s
+            late_s = min(now_s - max(ready_s, down_since_s) - wait_s, now_s - self._ready_since_s)
             if late_s > SLACK_S:
                 self.report("time limit", f"epoch {epoch} of {stream}/{task.task} is {late_s:.1f} s late, and the task is dead")
                 self._down_since_s[model.number, task.name] = now_s + 1_000
@@ -218,7 +235,11 @@ class Watch:
         (reading,) = task.reads
         name = reading.name or reading.stream
         writer = model.load.graph.nodes[task.pe].writer  # type: ignore[union-attr]
-        overtaken = {h[2]["epoch"] for h in self.world.history if h[1] == "overtaken" and h[2]["sink"] == task.pe}
+        overtaken = {
+            h[2]["epoch"]
+            for h in self.world.history
+            if h[1] == "overtaken" and (h[2]["job"], h[2]["sink"]) == (model.number, task.pe)
+        }
         for epoch in range(first, last + 1):
             expected = tuple(sorted(row for number in reading.tasks for row in truth[name, number].get(epoch, ())))
             if writer is None:
@@ -235,9 +256,9 @@ class Watch:
         counts: Counter[tuple[object, ...]] = Counter()
         for _, kind, about in self.world.history:
             if kind == "output":
-                counts["sink", about["sink"], about["epoch"], about["as"]] += 1
+                counts["sink", about["job"], about["sink"], about["epoch"], about["as"]] += 1
             elif kind == "commit":
-                counts["stream", about["stream"], about["task"], about["epoch"], about["as"], about["producer"].split(":")[0]] += 1
+                counts["stream", about["job"], about["stream"], about["task"], about["epoch"], about["as"]] += 1
             elif kind in ("divergence", "abandoned", "job failed"):
                 self.report(kind, str(about))
             elif kind in ("replica failed", "observer failed") and not _is_injected(str(about["error"])):

@@ -69,9 +69,10 @@ class Host:
         assert log is not None
         task = replica.task
         folders = [(self._log_of(reading, log), f"records/{reading.stream}/{n}") for reading in task.reads for n in reading.tasks]
-        folders += [(log, f"records/{stream}/{task.task}") for stream in task.makes]
-        folders += [(log, f"checkpoints/{task.name.replace('/', '%2F')}")]
-        actor.poll_s = 0.25 if task.kind == "source" else 1.0
+        if self.world.jobs[assigned.job].replicas_of(task.name) > 1:
+            folders += [(log, f"records/{stream}/{task.task}") for stream in task.makes]
+            folders += [(log, f"checkpoints/{task.name.replace('/', '%2F')}")]
+        actor.poll_s = 0.25 if task.kind == "source" else 1.5
         self.world.scheduler.watch(actor, folders)
 
     def _log_of(self, reading: Reading, log: str) -> str:

@@ -264,7 +264,7 @@ class Orchestrator:
             scheduler.sleep(self.world.observe_every_s)
             if self.recovering:
                 continue
-            for model in self.world.jobs.values():
+            for model in list(self.world.jobs.values()):
                 if model.placed:
                     self._observe_job(model)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections import Counter
 from dataclasses import dataclass, replace
 
 from holdfast.documents.job import Contract, Policy
 
 from . import rows, seams
-from .faults import Fault, arm, draw_faults, end_s
+from .faults import Fault, arm, draw_faults, end_s, failures
 from .laws import Violation, Watch
 from .scheduler import START_S, Scheduler, StuckError
-from .workload import EPOCHS, WORKLOADS, job_of, workload
+from .workload import EPOCHS, WORKLOADS, Workload, job_of, workload
 from .world import JobModel, World
 
 REST_S = 240.0
@@ -21,7 +22,8 @@ REST_S = 240.0
 
 @dataclass(frozen=True)
 class Config:
-    """What a schedule runs. `seed` determines the interleaving. `replicas` is the number of replicas per task, in order."""
+    """What a schedule runs. `seed` determines the interleaving. `replicas` is the number of replicas per task, in order. A second
+    job reads a stream of the first one from `joins_s` on."""
 
     seed: int
     workload: int
@@ -37,6 +39,7 @@ class Config:
     restart: str = "elsewhere"
     hung_after_s: float = 20.0
     observe_every_s: float = 1.0
+    joins_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def draw_schedule(seed: int) -> Schedule:
         replicas=replicas,
         offsets_s=tuple(round(rng.uniform(-skew_s, skew_s), 2) for _ in range(4)),
         checkpoint_epochs=rng.choice([1, 2, 3, 5, 10]),
-        tentative_after_s=rng.choice([None, 0.0, 1.0, 3.0]),
+        tentative_after_s=rng.choice([None, 0.0, 1.0, 3.0, 20.0]),
         correction=rng.random() < 0.9,
         protection=protection,
         secondary=rng.choice(["quiet", "eager"]),
@@ -92,6 +95,8 @@ def draw_schedule(seed: int) -> Schedule:
         restart=rng.choice(["elsewhere", "elsewhere", "here", "missing"]),
         observe_every_s=rng.choice([0.5, 1.0, 2.0]),
     )
+    if rng.random() < 0.25 and config.correction and not load.is_reader and shared_stream(load) is not None:
+        config = replace(config, joins_s=round(rng.random() * 18, 2))
     names = [f"{task.name}.{n}" for task, count in zip(load.layout.tasks, replicas, strict=True) for n in range(count)]
     count = rng.choice([1, 2, 3, 4, 6, 8])
     return Schedule(config, draw_faults(rng, nodes=[f"n{n}" for n in range(config.nodes)], replicas=names, count=count))
@@ -107,14 +112,27 @@ def play(schedule: Schedule, *, keep: list[World] | None = None) -> Outcome:
         world = World(scheduler, nodes=config.nodes, offsets_s=list(config.offsets_s), observe_every_s=config.observe_every_s)
         if keep is not None:
             keep.append(world)
+        world.on_disk = any(fault.kind == "lose-power" for fault in schedule.faults)
         watch = Watch(world, codec)
-        model = _job_model(config)
-        world.place(model)
+        give_up_after = 1 + failures(schedule.faults)
+        world.job_count = 1 if config.joins_s is None else 2
+        world.place(_job_model(config, give_up_after=give_up_after))
+        if config.joins_s is not None:
+            scheduler.call_at(START_S + config.joins_s, lambda: world.place(_joining_model(config, give_up_after=give_up_after)))
         for fault in schedule.faults:
             arm(world, fault)
         quiet_s = START_S + max(end_s(schedule.faults), EPOCHS)
+        next_s = START_S + EPOCHS
+
+        def done() -> bool:
+            nonlocal next_s
+            if scheduler.now_s < next_s:
+                return False
+            next_s = scheduler.now_s + 0.5
+            return _is_at_rest(world, watch)
+
         try:
-            scheduler.run(quiet_s + REST_S, done=lambda: scheduler.now_s > START_S + EPOCHS and _is_at_rest(world, watch))
+            scheduler.run(quiet_s + REST_S, done=done)
             if not _is_at_rest(world, watch):
                 watch.report("rest", f"something waits for ever: {_unfinished(world)}")
         except StuckError as error:
@@ -134,8 +152,27 @@ def play(schedule: Schedule, *, keep: list[World] | None = None) -> Outcome:
     return outcome
 
 
-def _job_model(config: Config) -> JobModel:
-    load = workload(config.workload)
+def shared_stream(load: Workload) -> str | None:
+    """Return a stream that another job can read: the last one that a single task produces."""
+    producers = Counter(stream for task in load.layout.tasks for stream in task.makes)
+    return next((stream for stream in reversed(producers) if producers[stream] == 1), None)
+
+
+def _joining_model(config: Config, *, give_up_after: int) -> JobModel:
+    """Return a job that reads a stream of the first job. Its tasks have one replica each."""
+    first = workload(config.workload)
+    load = workload(config.workload, feeds=f"{job_of(first.layout).job}:{shared_stream(first)}")
+    alone = replace(config, replicas=(1,) * len(load.layout.tasks))
+    model = _model_of(2, load, alone, give_up_after=give_up_after)
+    model.logs = {job_of(first.layout).job: job_of(first.layout).log}
+    return model
+
+
+def _job_model(config: Config, *, give_up_after: int) -> JobModel:
+    return _model_of(1, workload(config.workload), config, give_up_after=give_up_after)
+
+
+def _model_of(number: int, load: Workload, config: Config, *, give_up_after: int) -> JobModel:
     contract = Contract.model_construct(
         **{
             **Contract().__dict__,
@@ -154,7 +191,7 @@ def _job_model(config: Config) -> JobModel:
             **Policy().__dict__,
             "restart": config.restart,
             "backoff_max_s": 5.0,
-            "give_up_after": 10,
+            "give_up_after": give_up_after,
             "hung_after_s": config.hung_after_s,
         }
     )
@@ -162,12 +199,12 @@ def _job_model(config: Config) -> JobModel:
         task.model_copy(update={"replicas": count}) for task, count in zip(load.layout.tasks, config.replicas, strict=True)
     )
     job = job_of(load.layout).model_copy(update={"contract": contract, "policy": policy})
-    return JobModel(1, job, load.layout.model_copy(update={"tasks": tasks}), load)
+    return JobModel(number, job, load.layout.model_copy(update={"tasks": tasks}), load)
 
 
 def _is_at_rest(world: World, watch: Watch) -> bool:
     """Return whether every job has done all it can."""
-    return all(_has_ended(world, watch, model) for model in world.jobs.values())
+    return all(_has_ended(world, watch, model) for model in world.jobs.values()) and len(world.jobs) == world.job_count
 
 
 def _has_ended(world: World, watch: Watch, model: JobModel) -> bool:
@@ -183,7 +220,7 @@ def _waiting_tasks(world: World, model: JobModel) -> list[str]:
     return [
         task.name
         for task in model.layout.tasks
-        if not any(replica.state == "finished" for replica in replicas.of(model.number, [task.name]))
+        if not model.placed or not any(replica.state == "finished" for replica in replicas.of(model.number, [task.name]))
     ]
 
 

@@ -9,8 +9,10 @@ from holdfast.log import Store
 from .scheduler import Scheduler
 
 Folders = dict[str, dict[str, bytes]]
-NESTED = ("readers", "writes")
+NESTED = ("readers", "writes", "fences")
 """The folders that have folders of their own."""
+NESTED_FOLDERS = "/nested"
+"""Where a location keeps the list of these."""
 
 
 class SimStore(Store):
@@ -26,8 +28,9 @@ class SimStore(Store):
         *,
         what: str = "log",
     ) -> None:
-        self.root, self._what = location, what
+        self.root, self._what, self.owner = location, what, ""
         self._folders, self._scheduler, self._on_change = folders, scheduler, on_change
+        self._nested: list[str] = folders.setdefault(NESTED_FOLDERS, [])  # type: ignore[assignment,arg-type]
 
     def create(self, name: str, content: bytes) -> bool:
         trap = self._scheduler.step(writes=True)
@@ -49,10 +52,10 @@ class SimStore(Store):
 
     def read(self, name: str) -> bytes | None:
         trap = self._scheduler.step()
-        content = self._folders.get(name.rpartition("/")[0], {}).get(name)
         if trap is not None:
             self._scheduler.finish(trap)
-        return content
+        folder = self._folders.get(name.rpartition("/")[0])
+        return None if folder is None else folder.get(name)
 
     def remove(self, names: list[str]) -> None:
         for name in names:
@@ -68,16 +71,23 @@ class SimStore(Store):
         path = prefix.rstrip("/")
         names = list(self._folders.get(path, ()))
         if path.partition("/")[0] in NESTED:
-            names += [name for folder, objects in self._folders.items() if folder.startswith(f"{path}/") for name in objects]
+            start = f"{path}/"
+            names += [name for folder in self._nested if folder.startswith(start) for name in self._folders[folder]]
         if trap is not None:
             self._scheduler.finish(trap)
         return iter(names)
+
+    def restore(self, name: str, content: bytes) -> None:
+        """Let an object be there after a power loss."""
+        self._folder(name)[name] = content
 
     def _folder(self, name: str) -> dict[str, bytes]:
         path = name.rpartition("/")[0]
         folder = self._folders.get(path)
         if folder is None:
             folder = self._folders[path] = {}
+            if path.partition("/")[0] in NESTED:
+                self._nested.append(path)
         return folder
 
     def _put(self, folder: dict[str, bytes], name: str, content: bytes) -> None:

@@ -40,10 +40,7 @@ class Workload:
     is_reader: bool
     trace: Mapping[str, tuple[Row, ...]]
     spans: tuple[Span, ...]
-
-    @property
-    def graph(self) -> Graph:
-        return self.app.graph()
+    graph: Graph
 
 
 def _reader(spark: object) -> None:
@@ -117,7 +114,7 @@ def workload(number: int, *, feeds: str | None = None) -> Workload:
     layout = layout_of(job, load=lambda path: app)
     graph = app.graph()
     trace, spans = _trace([source.name for source in graph.sources], rng)
-    return Workload(number, app, layout, is_reader, trace, spans)
+    return Workload(number, app, layout, is_reader, trace, spans, graph)
 
 
 def job_of(layout: Layout) -> Job:
@@ -281,14 +278,14 @@ ByEpoch = dict[tuple[str, int], dict[int, tuple[Row, ...]]]
 
 def golden(load: Workload, sources: Mapping[tuple[str, int], tuple[Row, ...]]) -> ByEpoch:
     """Return the rows of every task's stream by epoch, computed in one go from the rows of the source tasks."""
-    return _golden(load.number, load.layout.application, tuple(sorted(sources.items())), load)
+    return _golden(id(load), tuple(sorted(sources.items())), load)
 
 
 _goldens: dict[object, ByEpoch] = {}
 
 
-def _golden(number: int, name: str, sources: object, load: Workload) -> ByEpoch:
-    key = number, name, sources
+def _golden(identity: int, sources: object, load: Workload) -> ByEpoch:
+    key = identity, sources
     if key not in _goldens:
         if len(_goldens) > 2_000:
             _goldens.clear()

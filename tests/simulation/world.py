@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,16 @@ from holdfast.app.writers import WriteToken
 from holdfast.control.storage.stored_jobs import StoredPlacement
 from holdfast.documents.job import Job, Layout
 from holdfast.log import Store
+from holdfast.log.local_folder import TEMPORARY_NAME
 from holdfast.protocol.messages import AssignedReplica
 
+from .disk import ROOT, Disk, DiskStore
 from .node import Host, Node
 from .orchestrator import Orchestrator
 from .rows import Row, to_rows
 from .scheduler import Machine, Scheduler
 from .sim_query import QueryCheckpoint, SimQuery
-from .sim_store import Folders, SimStore
+from .sim_store import NESTED_FOLDERS, Folders, SimStore
 from .workload import FIRST, Workload
 
 
@@ -54,6 +57,13 @@ class JobModel:
     now_s: Callable[[], float] = lambda: 0.0
     started_s: float = 0.0
 
+    def replicas_of(self, task: str) -> int:
+        return self._counts[task]
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        return {task.name: task.replicas for task in self.layout.tasks}
+
     def target(self, sink: str) -> Target:
         return self.targets.setdefault(sink, Target())
 
@@ -76,6 +86,10 @@ class World:
         self.jobs: dict[int, JobModel] = {}
         self.database: dict[str, StoredPlacement] = {}
         self.host_count = 0
+        self.job_count = 0
+        self.on_disk = False
+        self.disks: dict[str, Disk] = {}
+        self.on_loss: list[Callable[[str, str], None]] = []
         self.starts: dict[tuple[str, int], int] = {}
         self.on_change: list[Callable[[str, str, bytes | None, bytes | None], None]] = []
         self.orchestrator_machine = Machine("control", offset_s=offsets_s[-1])
@@ -85,6 +99,9 @@ class World:
 
     def open(self, location: str, *, what: str = "log") -> Store:
         """Open a store, as a process of its own does."""
+        if self.on_disk:
+            disk = self.disks.setdefault(location, Disk())
+            return DiskStore(location, self.locations.setdefault(location, {}), disk, self.scheduler, self._changed, what=what)
         return SimStore(location, self.locations.setdefault(location, {}), self.scheduler, self._changed, what=what)
 
     def log_of(self, job: str) -> str:
@@ -109,12 +126,12 @@ class World:
     def emit(self, kind: str, about: dict[str, Any]) -> None:
         self.history.append((self.scheduler.now_s, kind, about))
 
-    def emitter(self, host: Host) -> Callable[[str, dict[str, Any]], None]:
+    def emitter(self, host: Host, job: int) -> Callable[[str, dict[str, Any]], None]:
         """Return a function that writes into the history, as long as the host lives."""
 
         def emit(kind: str, about: dict[str, Any]) -> None:
             if host.process.alive:
-                self.emit(kind, about)
+                self.emit(kind, {"job": job, **about})
 
         return emit
 
@@ -131,6 +148,29 @@ class World:
         if self.orchestrator is not None:
             self.scheduler.kill(self.orchestrator.process)
             self.orchestrator = None
+
+    def lose_power(self, for_s: float) -> None:
+        """Turn all machines off, and the disk with them."""
+        for node in self.nodes:
+            node.crash()
+            self.scheduler.call_at(self.scheduler.now_s + for_s, node.boot)
+        if self.orchestrator is not None:
+            self.kill_orchestrator()
+            self.scheduler.call_at(self.scheduler.now_s + for_s, self.restart_orchestrator)
+        for location, disk in self.disks.items():
+            folders, contents = self.locations[location], {}
+            for path, content in disk.lose_power(self.scheduler.random).items():
+                name = path.relative_to(ROOT / location).as_posix()
+                if TEMPORARY_NAME.fullmatch(name) is None:
+                    contents[name] = content
+            names = [name for folder, objects in folders.items() if folder != NESTED_FOLDERS for name in objects]
+            folders.clear()
+            for name in (name for name in names if name not in contents):
+                for call in self.on_loss:
+                    call(location, name)
+            store = SimStore(location, folders, self.scheduler, lambda *_: None)
+            for name, content in contents.items():
+                store.restore(name, content)
 
     def agent_documents(self, model: JobModel) -> Mapping[str, Mapping[str, Any]]:
         return {}

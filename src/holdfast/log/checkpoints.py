@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
+from holdfast.log.object_names import quoted
 from holdfast.log.position import Position
 
 FORMAT = b"1"
@@ -71,16 +71,16 @@ class Checkpoints:
             raise self._store.damage(name, error) from error
 
     def _epochs(self, task: str) -> list[int]:
-        prefix = f"checkpoints/{quote(task, safe='')}/"
+        prefix = f"checkpoints/{quoted(task)}/"
         return sorted(int(name.rsplit("/", 1)[1]) for name in self._store.names(prefix) if name.rsplit("/", 1)[1].isdigit())
 
 
 def _name(task: str, epoch: int) -> str:
-    return f"checkpoints/{quote(task, safe='')}/{epoch:020d}"
+    return f"checkpoints/{quoted(task)}/{epoch:020d}"
 
 
 def _request_name(task: str) -> str:
-    return f"asked/{quote(task, safe='')}"
+    return f"asked/{quoted(task)}"
 
 
 def _encode(position: Position) -> bytes:

@@ -7,11 +7,10 @@ write (`fences.py`).
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
-from urllib.parse import quote
 
 from holdfast.errors import LogError
 from holdfast.log.fences import Fences, decode_fence, encode_fence
+from holdfast.log.object_names import quoted
 from holdfast.log.record import Quality, Record
 from holdfast.log.store import Store
 
@@ -109,7 +108,7 @@ class EpochLog:
 
     def oldest_epoch(self, stream: str, task: int) -> int | None:
         """Return the oldest epoch that has a record, by listing all names; None if there is none."""
-        names = self._store.names(f"records/{_quoted(stream)}/{task}/")
+        names = self._store.names(f"records/{quoted(stream)}/{task}/")
         return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
 
     def trimmed_until(self, stream: str, task: int) -> int | None:
@@ -216,14 +215,8 @@ class EpochLog:
         return f"{_record_name(stream, task, epoch, kind)}{f'.{section}' if section else ''}"
 
 
-@lru_cache
-def _quoted(stream: str) -> str:
-    """Return a stream's name, quoted so that it cannot point outside the log."""
-    return quote(stream, safe="")
-
-
 def _trim_line_folder(stream: str, task: int) -> str:
-    return f"trimmed/{_quoted(stream)}/{task}/"
+    return f"trimmed/{quoted(stream)}/{task}/"
 
 
 def _trim_line_name(stream: str, task: int, epoch: int) -> str:
@@ -233,4 +226,4 @@ def _trim_line_name(stream: str, task: int, epoch: int) -> str:
 
 def _record_name(stream: str, task: int, epoch: int, kind: str) -> str:
     """Return the name of a record's object."""
-    return f"records/{_quoted(stream)}/{task}/{epoch:020d}.{kind}"
+    return f"records/{quoted(stream)}/{task}/{epoch:020d}.{kind}"

@@ -22,7 +22,26 @@ TEMPORARY_NAME = re.compile(r".*#\d+")
 
 
 class FileCalls:
-    """The system calls that change a folder or make a change durable. A test may record them or end the process between two."""
+    """The system calls that a folder of objects needs. A test may record them, end the process between two, or simulate a disk."""
+
+    def make_folder(self, path: Path) -> Path:
+        """Create a folder and those above it, unless they exist. Return its absolute path."""
+        path.mkdir(parents=True, exist_ok=True)
+        return path.resolve()
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is a file or folder."""
+        return path.exists()
+
+    def ages_s(self, folder: Path) -> dict[str, float]:
+        """Return the age of each temporary file in a folder, by name."""
+        ages: dict[str, float] = {}
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if TEMPORARY_NAME.fullmatch(entry.name):
+                    with suppress(FileNotFoundError):  # its writer has just removed it
+                        ages[entry.name] = time.time() - entry.stat().st_mtime
+        return ages
 
     def write(self, path: Path, content: bytes) -> None:
         """Create a file. Raises FileExistsError if there is one, FileNotFoundError if there is no folder for it."""
@@ -65,8 +84,7 @@ class LocalFolder:
     """
 
     def __init__(self, root: Path, calls: FileCalls) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        self._root, self._calls = root.resolve(), calls
+        self._root, self._calls = calls.make_folder(root), calls
         self._prepared: set[Path] = set()
         self._waiting: dict[Path, Future[None]] = {}
         self._syncing: dict[Path, Lock] = {}
@@ -76,7 +94,7 @@ class LocalFolder:
         """Store an object unless one of that name exists. Return whether it was stored. The object is then durable in any case."""
         path = self._path(name)
         stored = False
-        if not path.exists():
+        if not self._calls.exists(path):
             with self._temporary(path, content) as temporary, suppress(FileExistsError):
                 self._calls.link(temporary, path)
                 stored = True
@@ -100,7 +118,7 @@ class LocalFolder:
     def _temporary(self, path: Path, content: bytes) -> Iterator[Path]:
         """Write content to a temporary file beside a path, sync it, and remove it at the end."""
         temporary = path.with_name(f"{path.name}#{uuid4().int % 10**16}")
-        if path.parent not in self._prepared or not path.parent.exists():
+        if path.parent not in self._prepared or not self._calls.exists(path.parent):
             self._prepare(path.parent)
         try:
             self._calls.write(temporary, content)
@@ -115,19 +133,16 @@ class LocalFolder:
         All folders above it are synced too, because another process may have died after it had created one. Those above the root
         that this user may not read were not created by holdfast.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        self._calls.make_folder(folder)
         for parent in folder.parents:
             try:
                 self._calls.sync(parent)
             except OSError:
                 if self._root in (parent, *parent.parents):
                     raise
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if TEMPORARY_NAME.fullmatch(entry.name)]
-        for path in (folder / name for name in sorted(names)):
-            with suppress(FileNotFoundError):  # its writer has just removed it
-                if time.time() - path.stat().st_mtime > STALE_AFTER_S:
-                    self._calls.remove(path)
+        for name, age_s in sorted(self._calls.ages_s(folder).items()):
+            if age_s > STALE_AFTER_S:
+                self._calls.remove(folder / name)
         self._prepared.add(folder)
 
     def _sync_folder(self, folder: Path) -> None:

@@ -1,10 +1,10 @@
 """Notes in the log who is ready for a trace to start: PEs and sinks, and the prediction agents that watch them."""
 
 from collections.abc import Iterable
-from urllib.parse import quote
 
 from holdfast.documents.job import Job, Task
 from holdfast.log import Store
+from holdfast.log.object_names import quoted
 from holdfast.log.record import AGENT_PREFIX
 
 FOLDER = "ready"
@@ -31,4 +31,4 @@ def all_ready(store: Store, names: Iterable[str]) -> bool:
 
 
 def _mark(name: str) -> str:
-    return f"{FOLDER}/{quote(name, safe='')}"
+    return f"{FOLDER}/{quoted(name)}"

@@ -8,13 +8,13 @@ record makes them visible.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from holdfast.engine.row_comparison import first_difference
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.object_names import quoted
 from holdfast.log.row_files import checksum, read_record_rows, write_rows
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
@@ -57,7 +57,7 @@ class OutputWriter:
         if existing is not None:
             self._report_divergence(existing, rows, rows_checksum, quality, lineage)
             return existing
-        folder = f"data/{quote(stream, safe='')}/{self.task}"
+        folder = f"data/{quoted(stream)}/{self.task}"
         files = (write_rows(self.store, rows, folder=folder),) if rows.num_rows else ()
         seqs = rows["seq"].to_numpy() if rows.num_rows else None
         record = Record(

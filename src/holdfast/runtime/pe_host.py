@@ -144,6 +144,8 @@ class PeHost:
         for key, assigned in replicas.items():  # their status shows at once; loading an application may take a while
             if key not in self._loops and key not in self._without_loop:
                 self._without_loop[key] = ReplicaStatus(key=key, incarnation=assigned.incarnation, state="starting")
+        # The status shows an incarnation before it starts. If the host dies now, its node does not start the same one again.
+        self._write_status()
         for key, assigned in replicas.items():
             if key in self._loops:
                 self._loops[key].assign(assigned)

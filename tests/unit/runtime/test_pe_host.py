@@ -163,3 +163,11 @@ def test_failed_rehearsal_does_not_stop_the_host(host, loading, monkeypatch, cap
     monkeypatch.setattr(hosts, "rehearse", rehearse)
     host._rehearse_if_standby()
     assert "could not rehearse: no executor answers" in capsys.readouterr().err
+
+
+def test_status_shows_an_incarnation_before_it_starts(host, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(host, "_start", lambda assigned: shown.extend(replica.state for replica in status(tmp_path).replicas))
+    host._assignment = Assignment(replicas=(AssignedReplica(job=1, pe="a", task=0, replica=0),))
+    host._apply()
+    assert shown == ["starting"]

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from urllib.parse import quote
 
 from holdfast.log import Store
+from holdfast.log.object_names import quoted
 
 
 @dataclass(frozen=True)
@@ -53,4 +53,4 @@ class Outages:
 
 
 def _name(task: str) -> str:
-    return f"outages/{quote(task, safe='')}"
+    return f"outages/{quoted(task)}"

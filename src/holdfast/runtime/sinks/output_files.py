@@ -4,13 +4,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
+from holdfast.log.object_names import quoted
 
 OutputVersion = Literal["newest", "first", "exact"]
 
@@ -36,7 +36,7 @@ def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest")
     if which not in ("newest", "first", "exact"):
         raise HoldfastError(f"a sink's output is read as 'newest', 'first' or 'exact', got '{which}'")
     by_epoch: dict[int, OutputFile] = {}
-    for name in sorted(out.names(f"{quote(sink, safe='')}/")):
+    for name in sorted(out.names(f"{quoted(sink)}/")):
         match = FILE_NAME.fullmatch(name.rsplit("/", 1)[1])
         if match is None:
             continue

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable
-from urllib.parse import quote
 
 import pyarrow as pa
 
 from holdfast.app.writers import WriteKind
 from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
+from holdfast.log.object_names import quoted
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
 from holdfast.runtime.input_reader import InputReader, Records
@@ -114,7 +114,7 @@ class SinkReplica(Replica):
         rows = sum(record.rows for record in records)
         about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
         if self._writer is None:
-            name = f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}"
+            name = f"{quoted(self.task.pe)}/{file_name(epoch, kind, quality)}"
             outcome: WriteOutcome = "wrote" if self._out.create(name, encode_parquet(self._rows(records))) else "existing"
         else:
             outcome = self._writer.write(lambda: self._rows(records), epoch, kind, quality)

@@ -15,13 +15,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Literal
-from urllib.parse import quote
 from uuid import uuid4
 
 from holdfast.app.writers import WriteKind, WriteToken
 from holdfast.errors import LogError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.object_names import quoted
 
 CLAIM_TIMEOUT_S = 10.0
 """How long a claim that is not renewed keeps other replicas from writing. The replica that holds it may have died."""
@@ -69,7 +69,7 @@ class WriteClaims:
         renewing: Renewing = renew_in_thread,
     ) -> None:
         self._log, self._task, self._checkpoints, self._clock, self._renewing = log, task, checkpoints, clock, renewing
-        self._prefix = f"writes/{quote(task, safe='')}/"
+        self._prefix = f"writes/{quoted(task)}/"
         self._claimant = new_id()
         self._run = self._read_run(new_id)
         self._newest: dict[int, int] = {}

@@ -1,11 +1,10 @@
 """The micro-batches of a reader source, kept on the log's storage from their arrival until a record names them."""
 
-from urllib.parse import quote
-
 import pyarrow as pa
 
 from holdfast.documents.job import Task
 from holdfast.log import Store
+from holdfast.log.object_names import quoted
 from holdfast.log.row_files import decode_parquet, encode_parquet
 
 ROOM_BYTES = 2**16
@@ -15,7 +14,7 @@ class StagedBatches:
     """The staged batches of one task of a source. All its incarnations share them. A batch that arrives again replaces itself."""
 
     def __init__(self, store: Store, task: Task) -> None:
-        self._store, self._folder = store, f"staged/{quote(task.pe, safe='')}/{task.task}"
+        self._store, self._folder = store, f"staged/{quoted(task.pe)}/{task.task}"
 
     def put(self, number: int, rows: pa.Table) -> None:
         """Store a batch, unless it is empty."""

@@ -1,0 +1,286 @@
+"""Mutants: single defects that the laws must detect. Each replaces a piece of the source of one real function.
+
+`python -m tests.simulation.mutants` searches, for each mutant, the first schedule that breaks a law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from holdfast.control.nodes import replicas
+from holdfast.control.observers import absent_epochs, hung_replicas, outages, upstream_backup
+from holdfast.control.recovery import restart_decision
+from holdfast.log import checkpoints, epoch_log, local_folder, shared_streams, trimming
+from holdfast.node import replica_changes
+from holdfast.runtime import input_reader, output_writer, pe_replica, replica_loop
+from holdfast.runtime.sinks import claimed_writer, sink_replica, write_claims
+from holdfast.runtime.sources import reader_source, staged_batches, trace_source
+
+from . import node, orchestrator
+from .schedule import draw_schedule, play
+
+LIMIT = 10_000
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A defect: in `function` of `module`, `old` becomes `new`. `found_by` is the seed of the first schedule
+    that shows it, counted from 0. `users` are the
+    modules that have imported the function by its name."""
+
+    module: ModuleType
+    function: str
+    old: str
+    new: str
+    found_by: int | None = None
+    users: tuple[ModuleType, ...] = ()
+
+
+MUTANTS = {
+    "a trimmed record is offered again and stays": Mutant(
+        epoch_log,
+        "EpochLog._withdraw_if_trimmed",
+        "if not self.is_trimmed(record):",
+        "if True:",
+        found_by=0,
+    ),
+    "an exact record after an inexact one is dropped": Mutant(
+        epoch_log, "EpochLog.offer", "if committed is not None and record.quality", "if False and record.quality"
+    ),
+    "what is computed from incomplete input is committed as exact": Mutant(
+        pe_replica, "PeReplica._advance_live", "[Quality.TENTATIVE]", "[Quality.EXACT]"
+    ),
+    "the clean position follows first records": Mutant(
+        pe_replica, "PeReplica._advance_clean", "self._inputs.final_records", "self._inputs.first_records"
+    ),
+    "the live position follows final records": Mutant(
+        pe_replica, "PeReplica._advance_live", "self._inputs.first_records", "self._inputs.final_records"
+    ),
+    "a replica that the trimmed log has left behind stays there": Mutant(
+        pe_replica, "PeReplica._skip_to_newer_checkpoint", "if self._poll_newer_checkpoint() is None:", "if True:"
+    ),
+    "the kept rows of the position are not advanced": Mutant(
+        pe_replica,
+        "PeReplica._run_job",
+        "return Position(span.last, kept_rows,",
+        "return Position(span.last, position.kept_rows,",
+        found_by=0,
+    ),
+    "catch-up publishes all rows in each epoch": Mutant(
+        pe_replica,
+        "PeReplica._run_job",
+        "epoch_rows = rows if len(epochs) == 1 else",
+        "epoch_rows = rows if True else",
+        found_by=0,
+    ),
+    "without correction, a restarted replica counts missed epochs as processed cleanly": Mutant(
+        pe_replica,
+        "PeReplica._start_recovery",
+        "epoch=end, tainted=end)",
+        "epoch=end)",
+        found_by=0,
+    ),
+    "incomplete input taints only its own epoch": Mutant(
+        pe_replica,
+        "qualities_without_correction",
+        "elif tainted is not None and taint_epochs is not None and epoch",
+        "elif True or epoch",
+        found_by=0,
+    ),
+    "trimming goes one epoch too far": Mutant(
+        trimming, "LogTrimmer.trim", "if stream in self._watched else 0)", "if stream in self._watched else -1)"
+    ),
+    "trimming ignores the producer": Mutant(
+        trimming,
+        "LogTrimmer.__init__",
+        "setdefault((stream, task.task), []).append(task.name)",
+        "setdefault((stream, task.task), [])",
+        found_by=0,
+    ),
+    "trimming does not read the positions again": Mutant(
+        trimming,
+        "LogTrimmer.trim",
+        "until=until)\n        until = min([until, *self._reader_epochs(stream, task)])",
+        "until=until)",
+    ),
+    "the trim line is written too late": Mutant(
+        epoch_log,
+        "EpochLog.announce_trim",
+        "if until > max(lines, default=until - 1):",
+        "if until > max(lines, default=until - 1) + 2:",
+        found_by=0,
+    ),
+    "a job joins before it saves its position": Mutant(
+        shared_streams, "join_timelines", "epoch=timeline.first - 1)", "epoch=10**6)"
+    ),
+    "a restarted replica starts from the oldest checkpoint": Mutant(
+        checkpoints, "Checkpoints.latest", "reversed(self._epochs(task))", "self._epochs(task)"
+    ),
+    "a checkpoint is one epoch ahead of what is committed": Mutant(
+        checkpoints,
+        "Checkpoints.save",
+        "self._store.create(_name(task, position.epoch)",
+        "self._store.create(_name(task, position.epoch + 1)",
+    ),
+    "the record is offered before its rows are stored": Mutant(
+        output_writer,
+        "OutputWriter.publish",
+        "result = self.log.offer(record)",
+        "self.store.remove(list(files)); result = self.log.offer(record); files and write_rows(self.store, rows, folder=folder)",
+        found_by=0,
+    ),
+    "the rows of a correction are removed": Mutant(
+        output_writer, "OutputWriter.publish", "if result.accepted_as is None:", 'if result.accepted_as != "first":'
+    ),
+    "a task reads all rows instead of its share": Mutant(
+        input_reader,
+        "InputReader.rows",
+        "if reading.of > 1:",
+        "if reading.of > 2:",
+        found_by=0,
+    ),
+    "an epoch begins before all of its inputs are there": Mutant(input_reader, "InputReader._records", "return None", "continue"),
+    "a trace source does not correct absent epochs": Mutant(
+        trace_source, "TraceSource.__init__", "output.log.last_exact_epoch(", "output.log.last_epoch("
+    ),
+    "a trace source saves its checkpoint before it commits": Mutant(
+        trace_source,
+        "TraceSource.step",
+        "self._output.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)",
+        "self.clean_position = Position(epoch, after=span.until); self._is_checkpoint_due() and self.save(); "
+        "self._output.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)",
+    ),
+    "a reader source forgets the batches in records past its checkpoint": Mutant(
+        reader_source,
+        "ReaderSource._continue_after_records",
+        "max([saved.after, *(batch for batch in batches if batch is not None)])",
+        "saved.after",
+    ),
+    "staged batches are removed before a record names them": Mutant(
+        staged_batches, "StagedBatches.list_after", "if staged <= number])", "if staged <= number + 1])"
+    ),
+    "a sink does not correct": Mutant(sink_replica, "SinkReplica._write_first", "if quality is not Quality.EXACT:", "if False:"),
+    "a sink's checkpoint passes epochs that wait for their correction": Mutant(
+        sink_replica, "SinkReplica._advance_clean", "clean = min(self._inexact_epochs) - 1", "pass"
+    ),
+    "a sink calls incomplete output exact": Mutant(
+        sink_replica, "sink_quality", "worst = max(", "return Quality.EXACT; worst = max("
+    ),
+    "a sink counts an epoch as written that another replica still writes": Mutant(
+        sink_replica, "SinkReplica._write", 'return outcome in ("wrote", "existing")', 'return outcome != "overtaken"'
+    ),
+    "all tokens have the same number": Mutant(
+        write_claims, "WriteClaims.claim", "WriteToken(self._run, epoch, kind, number)", "WriteToken(self._run, epoch, kind, 1)"
+    ),
+    "a claim is never taken over": Mutant(
+        write_claims, "WriteClaims._is_expired", "return now_s - since_s > CLAIM_TIMEOUT_S", "return False"
+    ),
+    "an epoch is marked as written before the writer is called": Mutant(
+        claimed_writer,
+        "ClaimedWriter.write",
+        "self._call_claimed(read_rows(), epoch, quality, token)",
+        "self.claims.mark_written(token); self._call_claimed(read_rows(), epoch, quality, token)",
+    ),
+    "a writer that was overtaken is not reported": Mutant(
+        claimed_writer, "ClaimedWriter.write", "if not self.claims.holds(token):", "if False:"
+    ),
+    "an outage is kept only in memory": Mutant(
+        outages, "Outages.write", "self._store.replace(_name(task), json.dumps(asdict(outage)).encode())", "pass"
+    ),
+    "nobody commits absent epochs for a dead task": Mutant(
+        absent_epochs, "AbsentCommitter._is_down", "if not positions:", "if False:"
+    ),
+    "absent epochs are committed although their inputs are missing": Mutant(
+        absent_epochs, "AbsentCommitter._commit", "if task.reads else", "if False else"
+    ),
+    "hung replicas are not detected": Mutant(hung_replicas, "HungReplicas._is_hung", "stall.for_s += step_s", "stall.for_s += 0.0"),
+    "upstream backup leaves the only living replica idle": Mutant(
+        upstream_backup, "UpstreamBackup.check", "elif living and not living[0].active:", "elif False:"
+    ),
+    "the death of a PE host counts as the replica's failure": Mutant(
+        restart_decision,
+        "decide",
+        "if at.failures >= policy.give_up_after:",
+        "if at.failures + at.losses >= policy.give_up_after:",
+        users=(orchestrator,),
+    ),
+    "a replica is started again in the same incarnation": Mutant(
+        replica_changes, "runnable_assignment", "return k is None or", "return True or", users=(node,)
+    ),
+    "reports about earlier incarnations count": Mutant(replicas, "PlacedReplica.observe", "incarnation != self.incarnation or", ""),
+    "an error of the log ends a replica": Mutant(
+        replica_loop, "ReplicaLoop._retry_while_log_fails", "if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:", "if True:"
+    ),
+    "files are not synced": Mutant(local_folder, "LocalFolder._temporary", "self._calls.sync(temporary)", "pass"),
+    "folders are not synced": Mutant(local_folder, "LocalFolder._sync_folder", "self._calls.sync(folder)", "pass"),
+}
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """Let the real code have a defect."""
+    owner: Any = mutant.module
+    *path, name = mutant.function.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    original = inspect.getattr_static(owner, name)
+    function = inspect.unwrap(getattr(owner, name))
+    source = textwrap.dedent(inspect.getsource(function))
+    if mutant.old not in source:
+        raise ValueError(f"'{mutant.old}' is not in {mutant.module.__name__}.{mutant.function}; adapt the mutant to the new code")
+    mutated_source = source.replace(mutant.old, mutant.new)
+    if path:
+        mutated_source = f"class {path[-1]}:\n{textwrap.indent(mutated_source, '    ')}".replace(
+            "super()", f"super({path[-1]}, self)"
+        )
+    namespace: dict[str, Any] = {}
+    code = compile(f"from __future__ import annotations\n{mutated_source}", f"<mutant of {mutant.function}>", "exec")
+    exec(code, vars(sys.modules[function.__module__]), namespace)
+    mutated = vars(namespace[path[-1]])[name] if path else namespace[name]
+    places = [owner, *mutant.users]
+    for place in places:
+        setattr(place, name, mutated)
+    try:
+        yield
+    finally:
+        for place in places:
+            setattr(place, name, original)
+
+
+def first_violation(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
+    """Return the first seed whose schedule breaks a law with a mutant, and the law; None if there is none."""
+    with applied(mutant):
+        for seed in seeds:
+            outcome = play(draw_schedule(seed))
+            if outcome.violations:
+                return seed, outcome.first
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", help="parts of the names of mutants; by default all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=int, default=LIMIT)
+    arguments = parser.parse_args()
+    missed = 0
+    for name, mutant in MUTANTS.items():
+        if arguments.names and not any(part in name for part in arguments.names):
+            continue
+        result = first_violation(mutant, range(arguments.seed, arguments.seed + arguments.limit))
+        missed += result is None
+        schedules = f"{result[0] - arguments.seed + 1:6d}" if result is not None else "  none"
+        print(f"{schedules}  {name}: {result[1][:100] if result is not None else 'not detected'}", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
