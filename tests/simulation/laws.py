@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 from holdfast.documents.job import Task
 from holdfast.log import Quality, Record
+from holdfast.log.output_files import FILE_NAME
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS
-from holdfast.runtime.sinks.output_files import FILE_NAME
 
 from .rows import Row, to_rows
 from .scheduler import START_S

@@ -22,8 +22,8 @@ from holdfast.documents.job import Contract, Feed, Job
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import Store
+from holdfast.log.output_files import OutputVersion, list_output_files
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.sinks.output_files import OutputVersion, list_output_files
 from holdfast.trial.checkers import Verdict, check_run
 from holdfast.trial.job_run import Show, create_run_folder, run_job
 from holdfast.trial.local_cluster import LocalCluster

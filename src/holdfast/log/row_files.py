@@ -2,7 +2,7 @@
 
 import io
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 import numpy as np
@@ -15,6 +15,9 @@ from holdfast.errors import HoldfastError, TrimmedError
 from holdfast.log import EpochLog, Record, Store
 
 Hashes = NDArray[np.uint64]
+
+EPOCH_BITS = 32
+"""A query's output of one epoch has fewer than 2 to this power rows."""
 
 DIGITS = 9
 """How many significant digits of a floating-point number count. The order of a sum can change the later ones."""
@@ -75,6 +78,42 @@ def checksum(rows: pa.Table) -> str:
         return f"{rows.num_rows}-{int(np.add.reduce(total, dtype=np.uint64)):016x}"
 
 
+def combine_checksums(checksums: Iterable[str]) -> str:
+    """Return the checksum of all rows from the checksums of their parts.
+
+    >>> whole = pa.table({"seq": [1, 2]})
+    >>> combine_checksums([checksum(whole.slice(0, 1)), checksum(whole.slice(1))]) == checksum(whole)
+    True
+    """
+    parts = [part.split("-") for part in checksums]
+    return f"{sum(int(rows) for rows, _ in parts)}-{sum(int(total, 16) for _, total in parts) % 2**64:016x}"
+
+
+def sort_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows in the order of seq; without seq, in an order that depends on the rows alone."""
+    if "seq" in rows.column_names:
+        return rows.sort_by("seq")
+    flat = rows
+    while any(pa.types.is_struct(field.type) for field in flat.schema):
+        flat = flat.flatten()
+    columns = [_sortable(flat.column(number)) for number in range(flat.num_columns)]
+    names = [str(number) for number in range(len(columns))]
+    if rows.num_rows < 2 or not columns:
+        return rows
+    return rows.take(pc.sort_indices(pa.table(columns, names), sort_keys=[(name, "ascending") for name in names]))
+
+
+def number_rows(rows: pa.Table, *, epochs_before: int) -> pa.Table:
+    """Return an epoch's rows of a query with a column `seq`: the rows are sorted, then numbered from the epoch.
+
+    Every replica and every replay gives a row the same number. `epochs_before` is the number of epochs before this one.
+    """
+    if "seq" in rows.column_names:
+        rows = rows.drop_columns("seq")
+    base = (epochs_before << EPOCH_BITS) + 1
+    return sort_rows(rows).append_column("seq", pa.array(range(base, base + rows.num_rows), pa.int64()))
+
+
 def partition_numbers(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
     """Return for each row the number of its part, from 0. It depends only on the key, so every machine and run agrees.
 
@@ -98,6 +137,12 @@ def _key_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())  # the text must not depend on the time zone
     return (pc.add(column, 0.0) if pa.types.is_floating(column.type) else column).cast(pa.string())
+
+
+def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        return pa.chunked_array([[None if value is None else repr(value) for value in column.to_pylist()]], pa.string())
+    return column
 
 
 def _hash_column(column: pa.ChunkedArray) -> Hashes:

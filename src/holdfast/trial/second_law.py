@@ -13,9 +13,9 @@ from holdfast.engine.row_comparison import Difference, first_difference
 from holdfast.engine.schema import arrow_schema
 from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.log import Store
+from holdfast.log.output_files import read_output
 from holdfast.log.timeline import Timeline
 from holdfast.plural import counted
-from holdfast.runtime.sinks.output_files import read_output
 from holdfast.trial.checkers import Verdict
 
 

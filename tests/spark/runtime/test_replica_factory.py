@@ -17,12 +17,12 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import OperatorError, TraceError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog, Quality, Record
+from holdfast.log.output_files import list_output_files, read_output
 from holdfast.log.position import Position
 from holdfast.log.timeline import read_timeline
 from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.pe_compute import PeCompute
 from holdfast.runtime.replica_factory import ReplicaFactory
-from holdfast.runtime.sinks.output_files import list_output_files, read_output
 from holdfast.runtime.sources.trace_source import trace_row_fetcher
 from holdfast.trace import write_market
 from holdfast.trial.second_law import differences

@@ -13,10 +13,10 @@ from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog
+from holdfast.log.output_files import read_output
 from holdfast.log.timeline import read_timeline
 from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.replica_factory import ReplicaFactory
-from holdfast.runtime.sinks.output_files import read_output
 from holdfast.trace import write_market
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -1,3 +1,3 @@
 """Sinks: the replica of a sink, its Parquet files, and the claims that keep two replicas from writing the same epoch."""
 
-from holdfast.runtime.sinks.output_files import read_output
+from holdfast.log.output_files import read_output

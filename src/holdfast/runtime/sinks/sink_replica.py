@@ -9,13 +9,13 @@ from holdfast.app.writers import WriteKind
 from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.log.object_names import quoted
+from holdfast.log.output_files import file_name
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import Emit
 from holdfast.runtime.replica import Replica, ReplicaContext
 from holdfast.runtime.sinks.claimed_writer import ClaimedWriter, WriteOutcome
-from holdfast.runtime.sinks.output_files import file_name
 from holdfast.runtime.tentative_output import sink_quality
 
 

@@ -16,6 +16,7 @@ from holdfast.documents.job import Contract, Reading, Task
 from holdfast.errors import HoldfastError, LogError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.output_files import read_output
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import LogTrimmer
@@ -25,7 +26,6 @@ from holdfast.runtime.replica import ReplicaContext
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import Killed
 from holdfast.runtime.sinks.claimed_writer import ClaimedWriter
-from holdfast.runtime.sinks.output_files import read_output
 from holdfast.runtime.sinks.sink_replica import SinkReplica
 from holdfast.runtime.sinks.write_claims import CLAIM_TIMEOUT_S, WriteClaims, renew_in_thread
 from holdfast.trial.checkers import check_run, count_output_rows

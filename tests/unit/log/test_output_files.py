@@ -6,8 +6,8 @@ from obstore.store import MemoryStore
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
+from holdfast.log.output_files import file_name, list_output_files, read_output
 from holdfast.log.row_files import encode_parquet
-from holdfast.runtime.sinks.output_files import file_name, list_output_files, read_output
 
 
 @pytest.fixture
