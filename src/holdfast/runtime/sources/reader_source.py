@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from holdfast.app import Source
 from holdfast.engine.operator_call import first_line
-from holdfast.errors import HoldfastError, LogError
+from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Record, Store
 from holdfast.log.position import Position
 from holdfast.log.row_files import partition_numbers
@@ -60,7 +60,7 @@ class ReaderSource(Replica):
         self._schema = schema.append(pa.field("epoch", pa.int64()))
         self._output = output
         self._continue_after_records()
-        self._query, self._log_has_failed = start_query(), False
+        self._query = start_query()
 
     def _continue_after_records(self) -> None:
         """Move to the last exact record, and past the last batch that any record names."""
@@ -111,14 +111,10 @@ class ReaderSource(Replica):
         failure = self._query.exception()
         if failure is None:
             return
-        try:
-            self._batches.require_room()
-        except LogError:
-            self._log_has_failed = True
-            raise
-        if not self._log_has_failed:
+        self._batches.require_room()
+        if not self._batches.log_has_failed:
             raise HoldfastError(f"{describe_reader(self._source)} stopped: {first_line(failure)}")
-        self._query, self._log_has_failed = self._start_query(), False
+        self._query, self._batches.log_has_failed = self._start_query(), False
 
     def _rows(self, tables: list[pa.Table], epoch: int) -> pa.Table:
         rows = pa.concat_tables(tables) if tables else None

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from holdfast.documents.job import Task
+from holdfast.errors import LogError
 from holdfast.log import Store
 from holdfast.log.object_names import quoted
 from holdfast.log.row_files import decode_parquet, encode_parquet
@@ -15,17 +16,27 @@ class StagedBatches:
 
     def __init__(self, store: Store, task: Task) -> None:
         self._store, self._folder = store, f"staged/{quoted(task.pe)}/{task.task}"
+        self.log_has_failed = False
+        """Whether the log could not be used since this was last reset. The failure ends Spark's query."""
 
     def put(self, number: int, rows: pa.Table) -> None:
-        """Store a batch, unless it is empty."""
+        """Store a batch, unless it is empty. Spark calls this in a thread of the query."""
         if rows.num_rows:
-            self._store.replace(self._name(number), encode_parquet(rows))
+            try:
+                self._store.replace(self._name(number), encode_parquet(rows))
+            except LogError:
+                self.log_has_failed = True
+                raise
 
     def require_room(self) -> None:
         """Raise LogError if nothing can be stored now."""
         name = f"{self._folder}/room"
-        self._store.replace(name, bytes(ROOM_BYTES))
-        self._store.remove([name])
+        try:
+            self._store.replace(name, bytes(ROOM_BYTES))
+            self._store.remove([name])
+        except LogError:
+            self.log_has_failed = True
+            raise
 
     def list_after(self, number: int) -> list[int]:
         """Return the numbers of the batches after `number`, in order. Remove the others, because a record contains their rows."""

@@ -176,6 +176,22 @@ def test_failed_query_is_reported():
         source.step()
 
 
+def test_query_ended_by_a_short_failure_of_the_log_is_restarted(monkeypatch):
+    stage = Stage()
+    source = stage.start("a")
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.store, "replace", lambda name, content: (_ for _ in ()).throw(LogError("unreachable")))
+        with pytest.raises(LogError) as error:
+            stage.deliver("x")
+    stage.query.failure = error.value  # the log works again before the source looks at its query
+    failed, stage.query = stage.query, FakeQuery()
+    source.step()
+    assert stage.query_starts == 2
+    stage.query.failure = failed.failure
+    with pytest.raises(HoldfastError, match="stopped: unreachable"):
+        source.step()
+
+
 def test_query_ended_by_a_full_log_is_restarted(monkeypatch):
     stage = Stage()
     source = stage.start("one")
