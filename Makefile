@@ -26,10 +26,11 @@ test-spark:
 test-unit:
 	$(VENV)/bin/pytest tests/unit src papers/src
 
-# 2,000 new schedules of the protocol simulation. `make test-simulation SEED=123` replays a run.
+# The tests and the mutants of the protocol simulation, and the same schedules each time: a defect that is found by chance must not
+# block another change. `make test-simulation SEED=123 SCHEDULES=2000` plays others, and `make soak` new ones.
 test-simulation:
 	$(VENV)/bin/pytest tests/simulation
-	$(VENV)/bin/python -m tests.simulation.run --schedules 2000 $(if $(SEED),--seed $(SEED))
+	$(VENV)/bin/python -m tests.simulation.run --schedules $(or $(SCHEDULES),300) --seed $(or $(SEED),1000)
 
 # Runs schedules on all cores until it is stopped.
 soak: setup
