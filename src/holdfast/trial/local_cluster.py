@@ -39,7 +39,9 @@ class LocalCluster(ProcessCluster):
         beat_s: float = 0.25,
         lost_after_s: float = 3.0,
     ) -> None:
-        super().__init__(work, serve_options=["--beat", str(beat_s), "--lost-after", str(lost_after_s), "--faults"])
+        super().__init__(
+            work, serve_options=["--beat", str(beat_s), "--lost-after", str(lost_after_s), "--faults", "--trust-applications"]
+        )
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.racks, self.cores = racks, cores
         self._restarted_s: dict[str, float] = {}

@@ -32,7 +32,7 @@ READ_BYTES = 64 * 1024
 PARSER = (sys.executable, "-m", "holdfast.sandbox")
 """The parser process. It reads a job as JSON and prints its layout (exit code 0) or the errors of the job (exit code 2)."""
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "JAVA_HOME", "SPARK_HOME")
-"""The environment variables that the parser process gets. Others may be secrets."""
+"""The environment variables that the parser process of an untrusted application gets. Others may be secrets."""
 
 
 def light_layout(job: Job) -> Layout:
@@ -76,7 +76,8 @@ class Parser(Plugin):
 
     async def _parse_application(self, job: JobState, version: int) -> None:
         async with self._slots:
-            job.layout = await run_parser(job.document, hidden=self._hidden())
+            trusted = self.orchestrator.settings.trust_applications
+            job.layout = await run_parser(job.document, hidden=self._hidden(), trusted=trusted)
         self.orchestrator.post(job, "parsed", since=version)
 
     def _hidden(self) -> list[Path]:
@@ -94,17 +95,18 @@ class Parser(Plugin):
         return [settings.work, *files, *settings.secrets]
 
 
-async def run_parser(job: Job, *, hidden: Sequence[Path] = (), limit_s: float = MAX_PARSE_S) -> Layout:
+async def run_parser(job: Job, *, hidden: Sequence[Path] = (), trusted: bool = False, limit_s: float = MAX_PARSE_S) -> Layout:
     """Return the layout of a job's application, computed by the parser process. Raises HoldfastError with the process's message.
 
-    The process cannot read what is `hidden`. It and its children are killed at the end.
+    The process cannot read what is `hidden`. It has the orchestrator's environment only if the application is `trusted`. It and its
+    children are killed at the end.
     """
     with tempfile.TemporaryDirectory(prefix="holdfast-parser-", ignore_cleanup_errors=True) as scratch:
-        return await _run_parser(job, Path(scratch), hidden=hidden, limit_s=limit_s)
+        return await _run_parser(job, Path(scratch), hidden=hidden, trusted=trusted, limit_s=limit_s)
 
 
-async def _run_parser(job: Job, scratch: Path, *, hidden: Sequence[Path], limit_s: float) -> Layout:
-    environment = {name: value for name in ENVIRONMENT if (value := os.environ.get(name)) is not None}
+async def _run_parser(job: Job, scratch: Path, *, hidden: Sequence[Path], trusted: bool, limit_s: float) -> Layout:
+    environment = {name: value for name, value in os.environ.items() if trusted or name in ENVIRONMENT}
     process = await asyncio.create_subprocess_exec(
         *PARSER,
         str(math.ceil(limit_s)),

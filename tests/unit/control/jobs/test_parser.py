@@ -35,3 +35,15 @@ async def test_parser_output_is_bounded(monkeypatch, script, words):
     monkeypatch.setattr("holdfast.control.jobs.parser.PARSER", (sys.executable, "-c", script))
     with pytest.raises(HoldfastError, match=words):
         await run_parser(Job(job="a", application="a.py", log="log"))
+
+
+@pytest.mark.parametrize(("trusted", "name"), [(True, "from-environment"), (False, "none")])
+async def test_only_a_trusted_application_sees_the_environment(tmp_path, monkeypatch, trusted, name):
+    monkeypatch.setenv("SHOP_NAME", "from-environment")
+    application = tmp_path / "app.py"
+    application.write_text(
+        "import os\nfrom holdfast import App\napp = App(os.environ.get('SHOP_NAME', 'none'))\n"
+        "app.sink('out', app.source('orders', 'seq long'))\n"
+    )
+    layout = await run_parser(Job(job="a", application=str(application), log="log"), trusted=trusted)
+    assert layout.application == name
