@@ -123,12 +123,7 @@ def migrate(connection: Connection) -> int:
         _check_is_empty(connection)
         connection.execute(text("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO holdfast_schema (version) VALUES (0)"))
-    version = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
-    if version > len(VERSIONS):
-        raise NewerDatabase(
-            f"the database has version {version} and this holdfast knows versions up to {len(VERSIONS)}; "
-            "start the newer holdfast that wrote it, or give another --database"
-        )
+    version = stored_version(connection)
     for statements in VERSIONS[version:]:
         for statement in statements:
             connection.execute(text(statement))
@@ -137,10 +132,16 @@ def migrate(connection: Connection) -> int:
 
 
 def stored_version(connection: Connection) -> int:
-    """Return the version of the database, or 0 if it has no tables of holdfast."""
+    """Return the version of the database, or 0 if it has no tables of holdfast. Raises NewerDatabase."""
     if not inspect(connection).has_table("holdfast_schema"):
         return 0
-    return int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
+    version = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
+    if version > len(VERSIONS):
+        raise NewerDatabase(
+            f"the database has version {version} and this holdfast knows versions up to {len(VERSIONS)}; "
+            "start the newer holdfast that wrote it, or give another --database"
+        )
+    return version
 
 
 def _check_is_empty(connection: Connection) -> None:
