@@ -74,5 +74,5 @@ def test_report_of_all_studies_embeds_the_pipeline_without_its_findings(tmp_path
     (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [finding], Load(), 0.6))
     (body,) = embedded_parts(tmp_path, {})
     assert "it keeps up" not in body  # told above, beside all others
-    assert "Two PEs of 0.1 s a tuple" in body
+    assert "Two PEs of 0.1 s of CPU time a tuple" in body
     assert body.count("<div class=card>") == 2
