@@ -65,6 +65,7 @@ def promise(document):
     return next(verdict for verdict in document["verdicts"] if verdict["name"] == "internal completeness as promised")
 
 
+@pytest.mark.long
 def test_promise_is_kept_when_a_node_is_killed_in_high(run):
     folder, job_run = run
     document = describe_run(job_of(folder, deadline_s=8.0), job_run, verify=False)
@@ -75,6 +76,7 @@ def test_promise_is_kept_when_a_node_is_killed_in_high(run):
     assert promise(document)["figures"]["promised"] == pytest.approx(2 / 3)
 
 
+@pytest.mark.long
 def test_promise_is_broken_if_the_contract_allows_no_delay(run):
     folder, job_run = run
     document = describe_run(job_of(folder, deadline_s=0.001), job_run, verify=False)
