@@ -257,7 +257,7 @@ def _score_document(campaign: Campaign, assessment: Assessment, choices: Sequenc
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
         "ranking": [view.case for view in unprotected_ranking(campaign, assessment)],
-        "certainty": [certainty(one.damage, other.damage) for one, other in pairwise(unprotected_ranking(campaign, assessment))],
+        "certainty": finite([certainty(a.damage, b.damage) for a, b in pairwise(unprotected_ranking(campaign, assessment))]),
         "what_if": [asdict(each) for each in compare_with_replicas(campaign, assessment)],
         "growth": [{"seconds": s, "recovery": view.recovery, "impact": view.impact} for s, view in assessment.growth],
         "cases": [_case_document(assessment, view, choices) for view in assessment.cases],
@@ -279,7 +279,7 @@ def _case_document(assessment: Assessment, view: CaseView, choices: Sequence[Cho
         "settled": view.lasting is None,
         "impact": view.impact,
         "damage": {
-            name: asdict(interval) | {"by_offset": list(values)}
+            name: finite(asdict(interval)) | {"by_offset": list(values)}  # with one offset there is no interval
             for name, interval, values in (
                 ("affected_s", view.damage.affected, view.damage.affected_s),
                 ("output_s", view.damage.output, view.damage.output_s),
