@@ -72,7 +72,7 @@ def test_guide_predictor_is_found_and_predicts(package):
 
 
 def test_guide_planner_is_found(package, tmp_path):
-    assert planner_names()[-1] == "busiest"
+    assert "busiest" in planner_names()
     lanes = Topology(
         topology="lanes",
         operators={
@@ -90,7 +90,7 @@ def test_guide_planner_is_found(package, tmp_path):
 
 
 def test_broken_planner_is_reported_with_its_package(package, tmp_path):
-    with pytest.raises(HoldfastError, match=r"there is no planner 'x' of topologies; planners are: frontier, .*, busiest, all"):
+    with pytest.raises(HoldfastError, match=r"there is no planner 'x' of topologies; planners are: frontier, .*busiest, .*all"):
         planner_of("x")
     (tmp_path / "mypackage" / "planners.py").write_text("class Busiest:\n    name = 'idlest'\n    def plan(self): ...\n")
     with pytest.raises(HoldfastError, match="planner 'busiest': wanted a method 'plan' and the name 'busiest' at 'mypackage"):

@@ -70,7 +70,7 @@ class Control:
 
 def _registering(options: dict[str, Any]) -> str:
     """Return the name of the node that a registration is for."""
-    with suppress(ValueError, KeyError, TypeError):
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         return str((options.get("json") or json.loads(options["content"]))["name"])
     return "a"
 

@@ -78,8 +78,8 @@ async def test_errors_have_a_status_and_a_text(settings):
         for status, text, asked in [
             (401, "a user token is missing", control.http.get("/v1/jobs")),
             (401, "the token is not this orchestrator's user token", call("GET", "/v1/jobs", headers=stranger)),
-            (403, "this call requires the user token, got the other one", call("GET", "/v1/jobs", token="node")),
-            (403, "this call requires the node token", call("POST", "/v1/nodes", json={})),
+            (403, "this call requires a user token, got the other one", call("GET", "/v1/jobs", token="node")),
+            (403, "this call requires a node token", call("POST", "/v1/nodes", json={})),
             (404, "there is no GET /v2; /openapi.json lists the calls", call("GET", "/v2")),
             (405, "there is no DELETE /v1/jobs", call("DELETE", "/v1/jobs")),
             (404, "job 99 does not exist; 'holdfast jobs' lists them", call("GET", "/v1/jobs/99")),
