@@ -12,7 +12,7 @@ from holdfast.documents.source_inputs import KafkaInput
 from holdfast.errors import HoldfastError
 
 MESSAGE_COLUMNS = ("kafka_key", "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
-"""Columns that are filled from the message, whatever its value is."""
+"""Columns that are filled from the message itself, in every format of values."""
 
 ASSIGNED_COLUMNS = ("seq", "epoch")
 
