@@ -20,7 +20,7 @@ from holdfast.control.observers import absent_epochs, hung_replicas, outages, up
 from holdfast.control.recovery import restart_decision
 from holdfast.log import checkpoints, epoch_log, local_folder, shared_streams, trimming
 from holdfast.node import replica_changes
-from holdfast.runtime import input_reader, output_writer, pe_replica, replica_loop
+from holdfast.runtime import input_reader, output_writer, pe_replica, replica_loop, span_compute
 from holdfast.runtime.sinks import claimed_writer, sink_replica, write_claims
 from holdfast.runtime.sources import reader_source, staged_batches, trace_source
 
@@ -70,15 +70,15 @@ MUTANTS = {
     "the kept rows of the position are not advanced": Mutant(
         pe_replica,
         "PeReplica._run_job",
-        "return Position(span.last, kept_rows,",
-        "return Position(span.last, position.kept_rows,",
+        "return Position(whole.last, computed.kept_rows,",
+        "return Position(whole.last, position.kept_rows,",
         found_by=0,
     ),
     "catch-up publishes all rows in each epoch": Mutant(
-        pe_replica,
-        "PeReplica._run_job",
-        "epoch_rows = rows if len(epochs) == 1 else",
-        "epoch_rows = rows if True else",
+        span_compute,
+        "DriverCompute.run",
+        "[rows] if len(spans) == 1 else [rows_of(rows, span) for span in spans]",
+        "[rows for span in spans]",
         found_by=0,
     ),
     "without correction, a restarted replica counts missed epochs as processed cleanly": Mutant(

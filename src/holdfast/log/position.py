@@ -1,8 +1,14 @@
 """How far a replica has read: an epoch, and the kept rows at that epoch."""
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
+
+from holdfast.log.stored_rows import StoredRows
+
+KeptRows: TypeAlias = pa.Table | StoredRows
+"""Kept rows of one input or state table: in this process, or in files of the log."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +20,6 @@ class Position:
     """
 
     epoch: int
-    kept_rows: dict[str, pa.Table] = field(default_factory=dict)
+    kept_rows: dict[str, KeptRows] = field(default_factory=dict)
     after: int = 0
     tainted: int | None = None

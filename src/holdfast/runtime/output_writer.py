@@ -15,7 +15,8 @@ from holdfast.engine.row_comparison import first_difference
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.object_names import quoted
-from holdfast.log.row_files import checksum, read_record_rows, write_rows
+from holdfast.log.row_files import checksum, read_record_rows
+from holdfast.log.stored_rows import StoredRows, load_rows, store_rows
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
 
@@ -47,29 +48,26 @@ class OutputWriter:
     def __post_init__(self) -> None:
         self.log = EpochLog(self.store)
 
-    def publish(self, stream: str, epoch: int, *, rows: pa.Table, quality: Quality, lineage: tuple[str, ...] = ()) -> Record | None:
-        """Commit an epoch of a stream, unless another replica has committed it.
+    def publish(
+        self, stream: str, epoch: int, *, rows: pa.Table | StoredRows, quality: Quality, lineage: tuple[str, ...] = ()
+    ) -> Record | None:
+        """Commit an epoch of a stream, unless another replica has committed it. Stored rows that are not used are removed.
 
         Return the record in the log: this replica's or the other's; None if the epoch was trimmed.
         """
-        rows_checksum = checksum(rows)
+        rows_checksum = rows.checksum if isinstance(rows, StoredRows) else checksum(rows)
         existing = self._await_other_record(stream, epoch, quality)
         if existing is not None:
             self._report_divergence(existing, rows, rows_checksum, quality, lineage)
+            self._discard(rows)
             return existing
-        folder = f"data/{quoted(stream)}/{self.task}"
-        files = (write_rows(self.store, rows, folder=folder),) if rows.num_rows else ()
-        seqs = rows["seq"].to_numpy() if rows.num_rows else None
+        stored = rows if isinstance(rows, StoredRows) else store_rows(self.store, rows, folder=self.folder(stream))
         record = Record(
             stream=stream,
             task=self.task,
             epoch=epoch,
             quality=quality,
-            files=files,
-            rows=rows.num_rows,
-            first_seq=int(seqs.min()) if seqs is not None else None,
-            last_seq=int(seqs.max()) if seqs is not None else None,
-            checksum=rows_checksum,
+            **vars(stored),
             producer=self.producer,
             lineage=lineage,
             closed_s=self.timeline.closes_s(epoch),
@@ -77,9 +75,9 @@ class OutputWriter:
         )
         result = self.log.offer(record)
         if result.accepted_as is None:
-            self.store.remove(list(files))
             if result.divergence is not None:
                 self._report_divergence(result.divergence.committed, rows, rows_checksum, quality, lineage)
+            self._discard(stored)
             return self._existing_record(stream, epoch, quality)
         self.emit(
             "commit",
@@ -89,12 +87,20 @@ class OutputWriter:
                 "epoch": epoch,
                 "as": result.accepted_as,
                 "quality": quality.value,
-                "rows": rows.num_rows,
+                "rows": stored.num_rows,
                 "closed_s": record.closed_s,
                 "producer": self.producer,
             },
         )
         return record
+
+    def folder(self, stream: str) -> str:
+        """Return the folder of the row files of a stream."""
+        return f"data/{quoted(stream)}/{self.task}"
+
+    def _discard(self, rows: pa.Table | StoredRows) -> None:
+        if isinstance(rows, StoredRows):
+            self.store.remove(list(rows.files))
 
     def _await_other_record(self, stream: str, epoch: int, quality: Quality) -> Record | None:
         """Return the record that makes this replica's superfluous. Wait for it up to `patience_s`."""
@@ -116,7 +122,7 @@ class OutputWriter:
         return lookup(stream, self.task, epoch=epoch)
 
     def _report_divergence(
-        self, committed: Record, rows: pa.Table, rows_checksum: str, quality: Quality, lineage: tuple[str, ...]
+        self, committed: Record, rows: pa.Table | StoredRows, rows_checksum: str, quality: Quality, lineage: tuple[str, ...]
     ) -> None:
         """Emit a divergence if exact rows of the same inputs differ by more than the last digits of a sum."""
         are_exact = committed.quality is quality is Quality.EXACT
@@ -126,7 +132,8 @@ class OutputWriter:
             tables = read_record_rows(self.store, committed)
         except TrimmedError:
             return  # all consumers have read them
-        difference = first_difference(rows, pa.concat_tables(tables) if tables else rows.schema.empty_table())
+        ours = load_rows(self.store, rows) if isinstance(rows, StoredRows) else rows
+        difference = first_difference(ours, pa.concat_tables(tables) if tables else ours.schema.empty_table())
         if difference is not None:
             self.emit(
                 "divergence",

@@ -7,19 +7,16 @@ records arrive, the clean position processes them as one Spark job. Once it has 
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
-
-import pyarrow as pa
 
 from holdfast.documents.job import Task
-from holdfast.engine.epochs import Span
-from holdfast.engine.first_law import rows_of
+from holdfast.engine.epochs import Span, join_spans
 from holdfast.errors import HoldfastError, OperatorError, TrimmedError
 from holdfast.log import Quality
 from holdfast.log.position import Position
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.replica import CHECKPOINT_POLL_S, Replica, ReplicaContext
+from holdfast.runtime.span_compute import SpanCompute
 from holdfast.runtime.tentative_output import are_exact, qualities_without_correction
 
 MAX_JOB_EPOCHS = 1_000
@@ -30,14 +27,6 @@ HANDOVER_EPOCHS = 2
 waits about this many epochs for such a checkpoint."""
 
 HANDOVER_POLL_S = 0.05
-
-
-class Compute(Protocol):
-    """Computes a PE's output."""
-
-    def run(self, new: dict[str, pa.Table], position: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
-        """Process new rows of a span of epochs from a position. Return the output rows per stream, and the kept rows."""
-        ...
 
 
 class PeReplica(Replica):
@@ -51,7 +40,7 @@ class PeReplica(Replica):
         *,
         inputs: InputReader,
         output: OutputWriter,
-        compute: Compute,
+        compute: SpanCompute,
         taint_epochs: int | None = None,
     ) -> None:
         super().__init__(context, clock=output.time.elapsed_s)
@@ -228,36 +217,32 @@ class PeReplica(Replica):
 
         Return the position after them, with `tainted` as given; or the same position if the input was trimmed or the job failed.
         """
-        last_seqs: list[int] = []
+        spans: list[Span] = []
         after = position.after
-        for records in epochs:
+        for epoch, records in enumerate(epochs, position.epoch + 1):
             if self.contract.correction and qualities[0] is Quality.EXACT:
                 _require_new_seqs(self.task, records, after)
-            after = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
-            last_seqs.append(after)
-        span = Span(position.epoch + 1, position.epoch + len(epochs), position.after, after)
+            until = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
+            spans.append(Span(epoch, epoch, after, until))
+            after = until
+        whole = join_spans(spans)
         try:
-            new = self._inputs.rows(epochs)
+            computed = self._compute.run(epochs, spans, position)
         except TrimmedError:
             self._next_checkpoint_poll_s = 0.0  # another replica has passed these epochs and saved a checkpoint
             return position
-        self.rows_read += sum(table.num_rows for table in new.values())
-        try:
-            output, kept_rows = self._compute.run(new, position, span)
         except OperatorError as error:
-            self._handle_failure(error, span)
+            self._handle_failure(error, whole)
             return position
+        self.rows_read += computed.rows_read
         self._failures = 0
-        if span.last >= self._limit_job_epochs_until:
+        if whole.last >= self._limit_job_epochs_until:
             self._job_epochs_limit = MAX_JOB_EPOCHS
-        after = position.after
-        for epoch, (last_seq, quality, records) in enumerate(zip(last_seqs, qualities, epochs, strict=True), span.first):
+        for number, (span, quality, records) in enumerate(zip(spans, qualities, epochs, strict=True)):
             lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
-            for stream, rows in output.items():
-                epoch_rows = rows if len(epochs) == 1 else rows_of(rows, Span(epoch, epoch, after, last_seq))
-                self.output.publish(stream, epoch, rows=epoch_rows, quality=quality, lineage=lineage)
-            after = last_seq
-        return Position(span.last, kept_rows, after, tainted)
+            for stream, parts in computed.output.items():
+                self.output.publish(stream, span.first, rows=parts[number], quality=quality, lineage=lineage)
+        return Position(whole.last, computed.kept_rows, whole.until, tainted)
 
     def _handle_failure(self, error: OperatorError, span: Span) -> None:
         """Halve the epochs of the next jobs to find the one that fails. Raise HoldfastError when its retries are used up."""

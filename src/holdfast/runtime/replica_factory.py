@@ -52,6 +52,7 @@ from holdfast.runtime.sources.trace_source import (
     trace_spans,
     trace_timeline,
 )
+from holdfast.runtime.span_compute import DriverCompute
 
 POLL_S = 0.05
 READINESS_LIMIT_S = 60.0
@@ -131,11 +132,12 @@ class ReplicaFactory:
         return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
 
     def _create_pe(self, task: Task, timeline: Timeline, assigned: AssignedReplica, compute: PeCompute) -> PeReplica:
+        inputs = self._inputs(task)
         return PeReplica(
             self._context(task, timeline),
-            inputs=self._inputs(task),
+            inputs=inputs,
             output=self._output(task, timeline, assigned),
-            compute=compute,
+            compute=DriverCompute(inputs, compute),
             taint_epochs=taint_duration_epochs(self.graph, task.operators),
         )
 

@@ -17,6 +17,7 @@ from holdfast.runtime.machine_time import MachineTime
 from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.pe_replica import PeReplica
 from holdfast.runtime.replica import ReplicaContext
+from holdfast.runtime.span_compute import DriverCompute
 
 EPOCHS = 12
 GRAPH = {"a": ["src"], "b": ["src"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
@@ -70,7 +71,9 @@ class Cluster:
     def replica(self, name, clock=time.monotonic, **options):
         context = ReplicaContext(task(name), options.pop("contract", self.contract), TIMELINE, self.checkpoints)
         inputs = InputReader(task(name).reads, [self.store] * len(GRAPH[name]), dict.fromkeys(["src", *GRAPH], SCHEMA))
-        return PeReplica(context, inputs=inputs, output=self.output(name, clock), compute=self.compute(name), **options)
+        return PeReplica(
+            context, inputs=inputs, output=self.output(name, clock), compute=DriverCompute(inputs, self.compute(name)), **options
+        )
 
     def produce(self, epochs=1):
         for _ in range(epochs):

@@ -57,7 +57,7 @@ def test_different_exact_rows_are_emitted_as_divergence_with_both_producers():
             return {name: rows.set_column(2, "value", pa.array([1] * rows.num_rows)) for name, rows in output.items()}, kept
 
     cluster = Cluster(counts={"a": 2})
-    cluster.replicas[1]._compute = WrongCompute("a")
+    cluster.replicas[1]._compute._compute = WrongCompute("a")
     cluster.replicas[1].output.producer = "other"
     cluster.produce()
     cluster.replicas[0].step()

@@ -18,7 +18,7 @@ def test_replica_that_was_stopped_past_trimming_commits_nothing():
             cluster.trim_until(5)
             return result
 
-    stopped._compute, stopped.output.producer = StoppedCompute("a"), "stopped"
+    stopped._compute._compute, stopped.output.producer = StoppedCompute("a"), "stopped"
     assert stopped.step()
     assert cluster.log.oldest_epoch("a", 0) is None
     assert list(cluster.store.names("data/a/")) == []

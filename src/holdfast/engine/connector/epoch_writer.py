@@ -3,30 +3,20 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from holdfast.engine.connector.feeds import write_whole
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.object_names import quoted
-from holdfast.log.row_files import checksum, combine_checksums, write_rows
+from holdfast.log.stored_rows import StoredRows, join_stored, store_rows
 
 
-@dataclass
-class WrittenRows(WriterCommitMessage):
+class WrittenRows(StoredRows, WriterCommitMessage):
     """What one Spark task wrote. The driver sees only this."""
-
-    files: tuple[str, ...] = ()
-    rows: int = 0
-    checksum: str = "0-0000000000000000"
-    first_seq: int | None = None
-    last_seq: int | None = None
 
 
 class RowWriter(DataSourceStreamArrowWriter):
@@ -40,10 +30,7 @@ class RowWriter(DataSourceStreamArrowWriter):
         if not batches:
             return WrittenRows()
         rows = pa.Table.from_batches(batches)
-        seqs = rows["seq"] if "seq" in rows.column_names and pa.types.is_integer(rows["seq"].type) else None
-        bounds = pc.min_max(seqs).as_py() if seqs is not None else {"min": None, "max": None}
-        file = write_rows(Store(self._root, sync=self._sync), rows, folder=self._folder)
-        return WrittenRows((file,), rows.num_rows, checksum(rows), bounds["min"], bounds["max"])
+        return WrittenRows(**vars(store_rows(Store(self._root, sync=self._sync), rows, folder=self._folder)))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         Store(self._root).remove([file for message in messages if isinstance(message, WrittenRows) for file in message.files])
@@ -68,7 +55,7 @@ class LogWriter(RowWriter):
             quality=self._quality,
             producer=self._producer,
             committed_s=time.time(),
-            **written,
+            **vars(written),
         )
         result = EpochLog(store).offer(record)
         if result.accepted_as is None:
@@ -85,16 +72,9 @@ class BatchWriter(RowWriter):
         self._outputs = Path(outputs)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        write_whole(self._outputs / f"{batchId}.json", json.dumps(join_messages(messages)))
+        write_whole(self._outputs / f"{batchId}.json", json.dumps(vars(join_messages(messages))))
 
 
-def join_messages(messages: list[WriterCommitMessage | None]) -> dict[str, Any]:
-    """Return the fields of a record that follow from what the Spark tasks wrote."""
-    written = [message for message in messages if isinstance(message, WrittenRows)]
-    return {
-        "files": tuple(file for message in written for file in message.files),
-        "rows": sum(message.rows for message in written),
-        "first_seq": min((m.first_seq for m in written if m.first_seq is not None), default=None),
-        "last_seq": max((m.last_seq for m in written if m.last_seq is not None), default=None),
-        "checksum": combine_checksums(message.checksum for message in written),
-    }
+def join_messages(messages: list[WriterCommitMessage | None]) -> StoredRows:
+    """Return what the Spark tasks wrote together."""
+    return join_stored(message for message in messages if isinstance(message, WrittenRows))
