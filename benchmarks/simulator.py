@@ -24,7 +24,6 @@ import numpy as np
 
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.planning.laar import Instance, greedy, place, static_replication
-from holdfast.simulate import Deployment, RateTrace, SimulationSettings, rates_by_probability, simulate
 from holdfast_papers.internet.data_center import Scale, generated_profile
 from holdfast_papers.internet.day import Plan, Task, evaluate, planned
 from holdfast_papers.laar.generator import Ranges, generate
@@ -32,6 +31,7 @@ from holdfast_papers.laar.variants_study import LAAR, play
 from holdfast_papers.laar.variants_study import RANGES as STUDY_RANGES
 from holdfast_papers.laar.variants_study import Task as StudyTask
 from holdfast_papers.records import in_processes
+from holdfast_papers.simulate import Deployment, RateTrace, SimulationSettings, rates_by_probability, simulate
 
 WORKERS = 2
 BOUNDS = {"run_cpu_s": 0.5, "all_runs_s": 600.0, "difference": 0.1, "day_s": 3600.0, "day_mib": 8192.0}

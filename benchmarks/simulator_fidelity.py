@@ -43,13 +43,21 @@ from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Contract, Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.planning.laar import Instance, Strategy, static_replication
-from holdfast.simulate import Control, Deployment, FailureHandling, RateTrace, SimulationOutcome, SimulationSettings, simulate
 from holdfast.trace import write_market
 from holdfast.trial.checkers import recoveries
 from holdfast.trial.completeness import count_unprocessed_rows, internal_completeness
 from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.laar.pipeline_study import Load, pipeline_descriptor, strategies, write_load
+from holdfast_papers.simulate import (
+    Control,
+    Deployment,
+    FailureHandling,
+    RateTrace,
+    SimulationOutcome,
+    SimulationSettings,
+    simulate,
+)
 
 BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
 """Largest differences: the mean distance between the curves of emitted tuples, as a share of all tuples (single moments vary,

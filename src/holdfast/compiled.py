@@ -12,6 +12,8 @@ from numba import njit
 from numba.extending import register_jitable
 
 F = TypeVar("F", bound=Callable[..., object])
+HOLDFAST = Path(__file__).parents[1]
+"""The folder that holds the package holdfast."""
 
 
 def compiled(function: F) -> F:
@@ -77,7 +79,7 @@ def _ignoring_stale_pickles(load_index: Callable[[], dict[Any, str]]) -> Callabl
 
 @cache
 def _digest_imports(file: Path, root: Path) -> str:
-    """Return a digest of a module and of every module of its package that it imports, directly or not.
+    """Return a digest of a module and of every module of its package or of holdfast that it imports, directly or not.
 
     `root` is the folder that holds the package.
     """
@@ -90,15 +92,17 @@ def _digest_imports(file: Path, root: Path) -> str:
             pending += _imported_files(contents[module], root, file.relative_to(root).parts[0])
     digest = hashlib.sha256()
     for module in sorted(contents):
-        digest.update(str(module.relative_to(root)).encode() + b"\0" + contents[module] + b"\0")
+        name = module.relative_to(root if module.is_relative_to(root) else HOLDFAST)
+        digest.update(str(name).encode() + b"\0" + contents[module] + b"\0")
     return digest.hexdigest()
 
 
 def _imported_files(source: bytes, root: Path, package: str) -> Iterator[Path]:
-    """Yield the files under `root` that a module imports: those of its package, and single-file modules next to it."""
+    """Yield the files that a module imports: those of its package and of holdfast, and single-file modules under `root`."""
     for name in _imported_names(source):
-        path = root.joinpath(*name.split("."))
-        if path.parts[len(root.parts)] == package:
+        top = name.partition(".")[0]
+        if top in (package, "holdfast"):
+            path = (root if top == package else HOLDFAST).joinpath(*name.split("."))
             candidates = [path.with_name(f"{path.name}.py"), path / "__init__.py"]
         else:
             candidates = [root / f"{name}.py"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from numba.core import caching
 
-from holdfast.compiled import compiled, compiled_step
+from holdfast.compiled import _digest_imports, compiled, compiled_step
 
 CALLER = """
 from typing import NamedTuple
@@ -58,6 +58,20 @@ def test_changed_callee_is_compiled_again(tmp_path, callee):
     assert list(tmp_path.rglob("*.nbi")), "numba cached nothing, so this test cannot fail"
     write_modules(tmp_path, callee, factor=5.0)
     assert run(tmp_path) == "16.0"
+
+
+def test_stamp_covers_modules_of_holdfast_that_another_package_imports(tmp_path, monkeypatch):
+    (tmp_path / "holdfast").mkdir()
+    callee, caller = tmp_path / "holdfast" / "callee.py", tmp_path / "papers" / "kernels" / "caller.py"
+    caller.parent.mkdir(parents=True)
+    caller.write_text("from holdfast.callee import scaled")
+    monkeypatch.setattr("holdfast.compiled.HOLDFAST", tmp_path)
+    digests = set()
+    for content in ("factor = 2", "factor = 5"):
+        callee.write_text(content)
+        _digest_imports.cache_clear()
+        digests.add(_digest_imports(caller, tmp_path / "papers"))
+    assert len(digests) == 2
 
 
 def test_cache_that_names_a_renamed_class_counts_as_empty(tmp_path):

@@ -28,7 +28,6 @@ COMMANDS = {
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
     "run": ("holdfast.cli.run:run", "Run an application on local nodes, inject faults and check the output."),
     "serve": ("holdfast.cli.serve:serve", "Run the orchestrator."),
-    "simulate": ("holdfast.cli.simulate:simulate", "Simulate an application and its strategy on a modelled cluster with faults."),
     "submit": ("holdfast.cli.submit:submit", "Submit a job to an orchestrator."),
     "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
     "ui": ("holdfast.cli.ui:ui", "Show a running orchestrator, or a finished run, in a browser."),
@@ -36,7 +35,7 @@ COMMANDS = {
 
 SECTIONS = {
     "Write an application": ("init", "check", "replay", "trace"),
-    "Decide what to protect": ("advise", "assess", "profile", "plan", "simulate"),
+    "Decide what to protect": ("advise", "assess", "profile", "plan"),
     "Run it on this machine": ("run", "ui", "demo", "doctor"),
     "Operate a cluster": ("serve", "node-token", "node", "submit", "jobs", "job", "cancel", "nodes", "drain", "agents"),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from holdfast.planning.document_kinds import DESCRIPTOR, read_kind
     from holdfast.planning.solver_processes import map_in_processes
 else:
     __getattr__ = lazy_exports(__name__)

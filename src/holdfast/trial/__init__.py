@@ -7,7 +7,7 @@ from holdfast.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from holdfast.job_layout import layout_of
-    from holdfast.trial.checkers import all_corrected, recoveries
+    from holdfast.trial.checkers import all_corrected, every_fault_injected, recoveries
     from holdfast.trial.completeness import internal_completeness
     from holdfast.trial.job_run import JobRun, Show, run_job
     from holdfast.trial.local_cluster import LocalCluster

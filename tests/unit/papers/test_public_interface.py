@@ -11,7 +11,13 @@ import holdfast_papers
 from holdfast.lazy_exports import exported_names
 
 SOURCES = Path(holdfast_papers.__file__).parent
-PUBLIC_MODULES = ("holdfast.errors", "holdfast.compiled", "holdfast.terminal", "holdfast.cli.command_group")
+PUBLIC_MODULES = (
+    "holdfast.errors",
+    "holdfast.compiled",
+    "holdfast.terminal",
+    "holdfast.cli.command_group",
+    "holdfast.planning.laar.activation_rule",  # compiled code of the simulator calls it, and numba's cache follows modules
+)
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:

@@ -32,8 +32,8 @@ from holdfast.documents import (
 )
 from holdfast.errors import TraceError
 from holdfast.planning.laar import expected_rates
-from holdfast.simulate import Deployment, RateTrace
 from holdfast_papers.arrays import Flags, Floats, Ints
+from holdfast_papers.simulate import Deployment, RateTrace
 
 MACHINES = 1800
 YEARLY = {"machine": 1000.0, "rack": 20.0, "pdu": 1.0}

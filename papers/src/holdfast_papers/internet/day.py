@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.simulate import Control, FailureHandling, SimulationSettings, simulate
 from holdfast_papers.arrays import Flags
 from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, DataCenter, Scale, build, failures
 from holdfast_papers.internet.plans import VARIANTS, strategy
+from holdfast_papers.simulate import Control, FailureHandling, SimulationSettings, simulate
 
 RESTART_S = 30.0
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from holdfast.documents import Descriptor, Schedule, ScheduledFault
 from holdfast.planning.laar import Active, Instance, Milp, Outcome, Solution, greedy, non_replicated, static_replication
-from holdfast.simulate import Deployment, RateTrace, SimulationOutcome, SimulationSettings, rates_by_probability, simulate
 from holdfast_papers.laar.generator import Ranges, generate
 from holdfast_papers.laar.glitches import Glitches
+from holdfast_papers.simulate import Deployment, RateTrace, SimulationOutcome, SimulationSettings, rates_by_probability, simulate
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)

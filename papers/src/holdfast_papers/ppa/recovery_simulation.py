@@ -24,7 +24,7 @@ from holdfast.documents import (
     Schedule,
     ScheduledFault,
 )
-from holdfast.simulate import Deployment, FailureHandling, SimulationOutcome, SimulationSettings, simulate, steady_rates
+from holdfast_papers.simulate import Deployment, FailureHandling, SimulationOutcome, SimulationSettings, simulate, steady_rates
 
 OPERATORS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
 SOURCES = 16

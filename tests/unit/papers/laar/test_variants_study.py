@@ -3,9 +3,9 @@
 import numpy as np
 
 from holdfast.planning.laar import Instance, greedy, static_replication
-from holdfast.simulate import Deployment, SimulationSettings, simulate, steady_rates
 from holdfast_papers.laar.generator import generate
 from holdfast_papers.laar.variants_study import RANGES, pessimistic
+from holdfast_papers.simulate import Deployment, SimulationSettings, simulate, steady_rates
 
 
 def test_pessimistic_survivor_is_the_most_idle_replica():

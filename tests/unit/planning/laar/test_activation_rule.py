@@ -9,7 +9,7 @@ from holdfast.control.observers.activation import ActivationController
 from holdfast.documents.descriptor import DescriptorSource, Rate
 from holdfast.planning.laar import Instance, Strategy, figure_1, static_replication
 from holdfast.planning.laar.activation_rule import OVER, STEADY, TOLERANCE, choose_configuration, initial_state
-from holdfast.simulate import Deployment, SimulationSettings, rates_by_probability, simulate
+from holdfast_papers.simulate import Deployment, SimulationSettings, rates_by_probability, simulate
 
 SECONDS = 3600
 

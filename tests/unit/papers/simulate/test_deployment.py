@@ -5,7 +5,7 @@ import pytest
 from holdfast.errors import DocumentError
 from holdfast.planning.laar import Instance, Strategy, static_replication
 from holdfast.planning.laar.examples import figure_1
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     Deployment,
 )
 

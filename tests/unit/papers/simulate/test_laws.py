@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from holdfast.documents.descriptor import Input
 from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
 from holdfast.planning.laar import Instance, cost, expected_rates, node_load, static_replication
-from holdfast.simulate import (
+from holdfast_papers.laar.generator import Ranges, generate
+from holdfast_papers.simulate import (
     Control,
     Deployment,
     FailureHandling,
@@ -20,7 +21,6 @@ from holdfast.simulate import (
     simulate,
     steady_rates,
 )
-from holdfast_papers.laar.generator import Ranges, generate
 
 SMALL = Ranges(nodes=(2, 3), pes_per_node=(2, 4))
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from holdfast.documents.whole_files import write_whole
-from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
-from holdfast.report.plot import FAINT, SERIES, draw_svg
-from holdfast.simulate import SimulationOutcome
-from holdfast.simulate.state import Floats
+from holdfast.documents import write_whole
+from holdfast.report import FAINT, SERIES, cards, draw_svg, heading, html_page, paragraph, table, verdicts
+from holdfast_papers.simulate import SimulationOutcome
+from holdfast_papers.simulate.state import Floats
 
 SHOWN = 40
 """Rows of a table on the page; the files contain all rows."""

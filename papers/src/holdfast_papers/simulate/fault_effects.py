@@ -3,8 +3,8 @@
 import numpy as np
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.replicas import record_event
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.replicas import record_event
+from holdfast_papers.simulate.state import (
     CONTROL,
     CONTROL_DOWN,
     CONTROL_UP,

@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.errors import HoldfastError
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     Control,
     FailureHandling,
     SimulationSettings,

@@ -9,10 +9,10 @@ from itertools import islice, takewhile
 
 import numpy as np
 
-from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+from holdfast.documents import Schedule, ScheduledFault
 from holdfast.errors import DocumentError
-from holdfast.simulate.settings import SimulationSettings
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.settings import SimulationSettings
+from holdfast_papers.simulate.state import (
     CONTROL_DOWN,
     CONTROL_UP,
     CRASH,

@@ -6,7 +6,7 @@ import pytest
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.planning.laar import Instance, static_replication
 from holdfast.planning.laar.examples import figure_1
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     Control,
     Deployment,
     FailureHandling,

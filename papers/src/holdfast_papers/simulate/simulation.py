@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.documents.fault_schedule import Schedule
+from holdfast.documents import Schedule
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.activation_rule import initial_state
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.faults import drawn_faults, fault_timeline
-from holdfast.simulate.kernel import run_steps
-from holdfast.simulate.outcome import SimulationOutcome
-from holdfast.simulate.rates import RateTrace
-from holdfast.simulate.settings import SimulationSettings
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.deployment import Deployment
+from holdfast_papers.simulate.faults import drawn_faults, fault_timeline
+from holdfast_papers.simulate.kernel import run_steps
+from holdfast_papers.simulate.outcome import SimulationOutcome
+from holdfast_papers.simulate.rates import RateTrace
+from holdfast_papers.simulate.settings import SimulationSettings
+from holdfast_papers.simulate.state import (
     CONFIGURATION,
     CONTROL,
     CRASH,
@@ -44,7 +44,7 @@ def simulate(
 
     >>> from holdfast.planning.laar import Instance, static_replication
     >>> from holdfast.planning.laar.examples import figure_1
-    >>> from holdfast.simulate.rates import steady_rates
+    >>> from holdfast_papers.simulate.rates import steady_rates
     >>> descriptor = figure_1()
     >>> instance = Instance.of(descriptor)
     >>> deployment = Deployment.planned(descriptor, instance, static_replication(instance))

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.errors import CompoundError, HoldfastError
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     FailureHandling,
     SimulationSettings,
     simulate,

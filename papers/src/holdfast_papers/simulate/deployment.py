@@ -8,14 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor
+from holdfast.documents import Descriptor
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.planning.laar.instance import Active, Instance
-from holdfast.planning.laar.rates import expected_rates
-from holdfast.planning.laar.strategy import Strategy
-from holdfast.simulate.faults import FaultTargets
-from holdfast.simulate.settings import SCHEMES, FailureHandling, SimulationSettings
-from holdfast.simulate.state import ClusterArrays, ControllerArrays, Flags, Floats, Ints
+from holdfast.planning.laar import Active, Instance, Strategy, expected_rates
+from holdfast_papers.simulate.faults import FaultTargets
+from holdfast_papers.simulate.settings import SCHEMES, FailureHandling, SimulationSettings
+from holdfast_papers.simulate.state import ClusterArrays, ControllerArrays, Flags, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ import pytest
 
 from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
 from holdfast.errors import DocumentError
-from holdfast.simulate.faults import FaultTargets, drawn_faults
 from holdfast_papers.ppa.recovery_simulation import deployed, figure_6
+from holdfast_papers.simulate.faults import FaultTargets, drawn_faults
 
 from .pipeline import pipeline, run
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.documents.descriptor import Descriptor
+from holdfast.documents import Descriptor
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.baselines import baseline
-from holdfast.planning.laar.instance import Instance
-from holdfast.planning.laar.strategy import read_strategy
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.rates import RateTrace, rates_by_probability, read_rates, steady_rates
+from holdfast.planning.laar import Instance, baseline, read_strategy
+from holdfast_papers.simulate.deployment import Deployment
+from holdfast_papers.simulate.rates import RateTrace, rates_by_probability, read_rates, steady_rates
 
 BASELINES = ("nr", "sr", "grd")
 

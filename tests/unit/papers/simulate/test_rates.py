@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import TraceError
 from holdfast.planning.laar.examples import figure_1
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     read_rates,
     steady_rates,
 )

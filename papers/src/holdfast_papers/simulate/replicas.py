@@ -1,7 +1,7 @@
 """Compiled functions on single replicas, shared by the other parts of the step."""
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.state import EVENTS, UP, ClusterArrays, Flags, Ints, State, inlined
+from holdfast_papers.simulate.state import EVENTS, UP, ClusterArrays, Flags, Ints, State, inlined
 
 
 @compiled_step

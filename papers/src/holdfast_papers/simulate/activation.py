@@ -2,9 +2,9 @@
 
 from holdfast.compiled import compiled_step
 from holdfast.planning.laar.activation_rule import choose_configuration
-from holdfast.simulate.recovery import replay_sources, start_rebuild
-from holdfast.simulate.replicas import clear_queues, copy_queues, is_working, record_event
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.recovery import replay_sources, start_rebuild
+from holdfast_papers.simulate.replicas import clear_queues, copy_queues, is_working, record_event
+from holdfast_papers.simulate.state import (
     CONFIGURATION,
     CONFIGURED,
     NEVER,

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import CompoundError
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     FailureHandling,
     SimulationSettings,
 )

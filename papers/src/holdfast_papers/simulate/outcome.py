@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.documents.fault_schedule import ScheduledFault
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.faults import victims
-from holdfast.simulate.settings import SimulationSettings
-from holdfast.simulate.state import (
+from holdfast.documents import ScheduledFault
+from holdfast_papers.simulate.deployment import Deployment
+from holdfast_papers.simulate.faults import victims
+from holdfast_papers.simulate.settings import SimulationSettings
+from holdfast_papers.simulate.state import (
     CONFIGURED,
     DETECTED,
     EVENTS,

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.planning.laar import Instance
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     Control,
     Deployment,
     FailureHandling,

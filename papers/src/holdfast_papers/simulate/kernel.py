@@ -9,7 +9,7 @@ when the whole job is done.
 import numpy as np
 
 from holdfast.compiled import compiled, compiled_step
-from holdfast.simulate.activation import (
+from holdfast_papers.simulate.activation import (
     activate_replicas,
     deactivate_replicas,
     follow_rates,
@@ -17,10 +17,10 @@ from holdfast.simulate.activation import (
     send_commands,
     synchronise_replicas,
 )
-from holdfast.simulate.fault_effects import inject_fault
-from holdfast.simulate.recovery import detect_and_restore, finish_recoveries, write_checkpoints
-from holdfast.simulate.replicas import has_live_primary, is_working
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.fault_effects import inject_fault
+from holdfast_papers.simulate.recovery import detect_and_restore, finish_recoveries, write_checkpoints
+from holdfast_papers.simulate.replicas import has_live_primary, is_working
+from holdfast_papers.simulate.state import (
     CONFIGURATION,
     CONTROL,
     CRASHED,
@@ -37,7 +37,7 @@ from holdfast.simulate.state import (
     Ledger,
     State,
 )
-from holdfast.simulate.takeover import elect_primaries
+from holdfast_papers.simulate.takeover import elect_primaries
 
 SMOOTHING_STEPS = 100
 

@@ -1,8 +1,8 @@
 """Compiled: the election of primaries when a primary died or was deactivated."""
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.replicas import is_working, record_event
-from holdfast.simulate.state import NEVER, NONE, TAKEN_OVER, UP, ClusterArrays, FailureArrays, State
+from holdfast_papers.simulate.replicas import is_working, record_event
+from holdfast_papers.simulate.state import NEVER, NONE, TAKEN_OVER, UP, ClusterArrays, FailureArrays, State
 
 
 @compiled_step

@@ -3,7 +3,7 @@
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.planning.laar import Instance, static_replication
 from holdfast.planning.laar.examples import figure_1
-from holdfast.simulate import (
+from holdfast_papers.simulate import (
     Deployment,
     FailureHandling,
     SimulationOutcome,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holdfast.documents.history import HistoryEvent
-from holdfast.trial.checkers import every_fault_injected
+from holdfast.documents import HistoryEvent
+from holdfast.trial import every_fault_injected
 
 if TYPE_CHECKING:
-    from holdfast.simulate import SimulationOutcome
+    from holdfast_papers.simulate import SimulationOutcome
 
 
 def verdicts_of(outcome: SimulationOutcome, promised: float | None) -> list[tuple[str, bool | None, str]]:

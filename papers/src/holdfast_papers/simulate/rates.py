@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor
+from holdfast.documents import Descriptor
 from holdfast.errors import TraceError
-from holdfast.simulate.state import Floats
+from holdfast_papers.simulate.state import Floats
 
 MAX_ROWS, MAX_RATE = 10_000_000, 1e12
 SHOWN = 5

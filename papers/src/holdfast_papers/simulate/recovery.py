@@ -5,8 +5,8 @@ that are kept upstream at once (`replay`). Tuples that were lost upstream too mu
 """
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.replicas import clear_queues, is_working, record_event
-from holdfast.simulate.state import (
+from holdfast_papers.simulate.replicas import clear_queues, is_working, record_event
+from holdfast_papers.simulate.state import (
     CHECKPOINT,
     CONTROL,
     CRASHED,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from holdfast.cli.shared import FiniteRange, command_line, json_option
+from holdfast.cli import FiniteRange, command_line, json_option
 from holdfast.terminal import print_json, say
 
 TIME, LENGTH = FiniteRange(min=0), FiniteRange(min=0, min_open=True)
@@ -104,14 +104,12 @@ def simulate(
     """
     import numpy as np
 
-    from holdfast.documents.descriptor import Descriptor
-    from holdfast.documents.document import read_document
-    from holdfast.documents.fault_schedule import Schedule
-    from holdfast.planning.document_kinds import DESCRIPTOR, read_kind
-    from holdfast.report.simulation_verdicts import verdicts_of
-    from holdfast.simulate import Control, FailureHandling, SimulationSettings
-    from holdfast.simulate import simulate as run
-    from holdfast.simulate.inputs import deployment_of, rates_of
+    from holdfast.documents import Descriptor, Schedule, read_document
+    from holdfast.planning import DESCRIPTOR, read_kind
+    from holdfast_papers.simulate import Control, FailureHandling, SimulationSettings
+    from holdfast_papers.simulate import simulate as run
+    from holdfast_papers.simulate.inputs import deployment_of, rates_of
+    from holdfast_papers.simulate.verdicts import verdicts_of
 
     scheme = scheme or ("checkpoint" if epoch_s > 0 else "none")
     _report_options_without_effect(scheme=scheme, by_epoch=epoch_s > 0, from_file=trace is not None and Path(trace).exists())
@@ -145,7 +143,7 @@ def simulate(
         "verdicts": [{"name": name, "holds": holds, "reason": text} for name, holds, text in verdicts_of(outcome, promised)],
     }
     if out is not None:
-        from holdfast.report.simulation import write_simulation
+        from holdfast_papers.simulate.report import write_simulation
 
         write_simulation(out, outcome, document)
         say(f"report: {out / 'simulation.html'}")
