@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 
 import click
 import numpy as np
-import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -101,29 +99,20 @@ def test_broken_planner_is_reported_with_its_package(package, tmp_path):
         planner_of("busiest")
 
 
-def test_guide_fault_pauses_a_process(package, tmp_path):
+def test_guide_fault_orders_a_node_to_stall_and_crash(package, tmp_path):
     (text,) = re.findall(r"    # tests.yaml, .*?\n((?:    .*\n)+)", GUIDE.read_text())
     document = tmp_path / "tests.yaml"
     document.write_text(text)
     check_tests(read_document(document, InjectionTests).tests, shipped_machines(plugins.shipped_actions()), faults=all_faults())
 
+    orders = []
+
     class Here(FaultContext):
-        def controller(self):
-            return sleeper.pid
+        async def order(self, kind, **details):
+            orders.append((kind, details))
 
-    async def inject_at_once():
-        pausing = asyncio.create_task(all_faults()["pause-controller"](Here(None, settings={"for_s": 0.2})))
-        while psutil.Process(sleeper.pid).status() != psutil.STATUS_STOPPED:
-            await asyncio.sleep(0.01)
-        await pausing
-        while psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED:
-            await asyncio.sleep(0.01)
-
-    with subprocess.Popen(["sleep", "60"]) as sleeper:
-        try:
-            asyncio.run(asyncio.wait_for(inject_at_once(), timeout=30))
-        finally:
-            sleeper.kill()
+    asyncio.run(all_faults()["stall-then-crash"](Here(None, settings={"for_s": 0.01})))
+    assert orders == [("stall-host", {"for_s": 0.01}), ("crash-host", {})]
 
 
 def test_guide_plug_in_leaves_out_spot_nodes(package, monkeypatch):

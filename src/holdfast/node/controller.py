@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 import random
 import sqlite3
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,16 @@ from holdfast.node.pe_host_watch import HUNG_S, PeHostWatch
 from holdfast.node.pe_hosts import PeHost
 from holdfast.node.replica_changes import assignment_order, fail_replicas_of_dead_host, runnable_assignment
 from holdfast.node.reports import Reports
-from holdfast.protocol.messages import OLDEST_PROTOCOL, PROTOCOL, AgentStatus, Assignment, Beat, Registration, ReplicaStatus
+from holdfast.protocol.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    AgentStatus,
+    Assignment,
+    Beat,
+    FaultOrder,
+    Registration,
+    ReplicaStatus,
+)
 from holdfast.protocol.node_link import (
     CallRefused,
     LinkError,
@@ -74,8 +83,10 @@ class NodeController:
         monotonic: Callable[[], float],
         agents: AgentProcesses | None = None,
         hung_after_s: float = HUNG_S,
+        inject: Callable[[FaultOrder], None] | None = None,
     ) -> None:
         self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
+        self._inject, self._fault = inject, 0
         self._log, self._rng, self._now = log, rng, monotonic
         self._state_lock = asyncio.Lock()  # held while an assignment is accepted, and while changes are looked for and recorded
         self._new_reports = asyncio.Event()
@@ -216,7 +227,7 @@ class NodeController:
             )
         if self._link_error is not None or answer.term != self._term:
             self._log(f"registered as {self.node.name} with the orchestrator of term {answer.term}")
-        self._term, self._registration, self._link_error = answer.term, answer.generation, None
+        self._term, self._registration, self._link_error, self._fault = answer.term, answer.generation, None, 0
         self._beat_every_s = answer.every_s
         await asyncio.to_thread(self.reports.acknowledge, answer.acknowledged)
 
@@ -272,6 +283,7 @@ class NodeController:
             reports=reports,
             host=self.host.status() if self.host.alive() else None,
             unhosted=newest.generation if newest.term == self._term and not self.host.has_begun() else None,
+            fault=self._fault,
             stalled_s=self.stalled_s,
             agents=self._agent_statuses(),
         )
@@ -290,7 +302,22 @@ class NodeController:
             if newer is None or newer.term != self._term:
                 continue  # an answer of an orchestrator that was replaced
             if assignment_order(newer) > assignment_order(self.assignment):
-                await self._accept(newer)
+                await self._accept(newer.model_copy(update={"faults": ()}))
+                await self._carry_out(newer.faults)
+
+    async def _carry_out(self, orders: Iterable[FaultOrder]) -> None:
+        """Inject the faults that are new. The orchestrator is told before, because a fault may kill this process."""
+        for order in orders:
+            if order.number <= self._fault:
+                continue
+            self._fault = order.number
+            await self._send_beat()
+            self._log(f"injects fault {order.kind} {order.target}".rstrip())
+            try:
+                if self._inject is not None:
+                    self._inject(order)
+            except HoldfastError as error:
+                self._log(str(error))
 
     async def _accept(self, assignment: Assignment) -> None:
         async with self._state_lock:

@@ -23,7 +23,7 @@ from typing import Protocol
 from holdfast.entry_points import installed_entry_points
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import Assignment, HostStatus
-from holdfast.protocol.node_files import CONTROLLER_LOCK, LOCK, LOG, PID, STATUS, WatchedFile, write_assignment
+from holdfast.protocol.node_files import LOCK, LOG, PID, STATUS, WatchedFile, write_assignment
 
 GROUP = "holdfast.hosts"
 KINDS: dict[str, tuple[str, ...]] = {
@@ -53,12 +53,6 @@ def host_command(kind: str) -> tuple[str, ...]:
 def living_host(work: Path) -> int | None:
     """Return the process number of the node's PE host, or None if it is dead. It leads its own process group and session."""
     return _read_pid(work / PID) if _is_locked(work / LOCK) else None
-
-
-def living_controller(work: Path) -> int | None:
-    """Return the process number of the controller of the node in this folder, or None if it is dead."""
-    lock = work / CONTROLLER_LOCK
-    return _read_pid(lock) if _is_locked(lock) else None
 
 
 def _is_locked(lock: Path) -> bool:

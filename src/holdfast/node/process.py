@@ -13,11 +13,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.node.agent_processes import AgentProcesses
 from holdfast.node.controller import NodeController, NodeOffer
+from holdfast.node.injected_faults import inject_fault
 from holdfast.node.pe_host_watch import HUNG_S
 from holdfast.node.pe_hosts import AGENTS, HostProcess, host_command, living_host
 from holdfast.node.reports import Reports
@@ -83,7 +85,7 @@ def _locked(work: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
-            lock.write(f"{os.getpid()}\n".encode())  # for `pe_hosts.living_controller`
+            lock.write(f"{os.getpid()}\n".encode())  # for people who look for the process
         except BlockingIOError:
             raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
         except OSError as error:
@@ -129,6 +131,7 @@ async def _serve(
         monotonic=time.monotonic,
         agents=_agents(node, host.work),
         hung_after_s=hung_after_s,
+        inject=partial(inject_fault, work=host.work, light=node.host_kind == "light"),
     )
     if metrics_port is not None:
         from holdfast.node.metrics import serve_metrics

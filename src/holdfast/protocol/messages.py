@@ -121,15 +121,30 @@ class AssignedAgent(Message):
         return f"{self.job}:{self.task}"
 
 
+class FaultOrder(Message):
+    """A fault that a node should inject into its own processes, once. `target` is the key of a replica, if the kind needs one.
+
+    The orchestrator numbers the orders of its term. It sends them only if it was started with --inject or --faults.
+    """
+
+    number: int
+    kind: Literal["crash-controller", "crash-host", "crash-node", "stall-host", "crash-pe", "stall-pe", "slow-pe"]
+    target: str = ""
+    for_s: float = 0.0
+    by_s: float = 0.0
+
+
 class Assignment(Message):
     """Everything that should run on a node. `jobs` has the settings of each job for the PE host; the control plane does not read
-    them. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
+    them. `term` and `generation` order assignments: a later term outranks any generation of an earlier one. The node carries out
+    each of the `faults` once and stores none."""
 
     term: int = 0
     generation: int = 0
     replicas: tuple[AssignedReplica, ...] = ()
     agents: tuple[AssignedAgent, ...] = ()
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
+    faults: tuple[FaultOrder, ...] = ()
 
 
 class ReplicaStatus(Finite):
@@ -242,7 +257,7 @@ class Beat(Finite):
     `registration` is the generation in the answer to the node's last registration (0: unknown). A beat of an earlier registration
     was overtaken and is refused. `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains;
     else 0. `unhosted`: the generation of the node's assignment, while no PE host runs anything; replicas that are not in that
-    generation do not run there.
+    generation do not run there. `fault`: the number of the last fault order that it is about to carry out, or has carried out.
     """
 
     term: Whole
@@ -251,6 +266,7 @@ class Beat(Finite):
     reports: Many[Report] = ()
     host: HostStatus | None = None
     unhosted: Whole | None = None
+    fault: Whole = 0
     stalled_s: float = 0.0
     agents: Many[AgentStatus] = ()
 

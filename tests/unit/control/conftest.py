@@ -89,6 +89,8 @@ class SimulatedNode:
         self.term = self.generation = 0
         self.assigned_term = 0
         self.state_of: Callable[[str], str] = lambda key: "running"
+        self.faults: list[dict[str, Any]] = []
+        self.takes_faults = True
 
     async def register(self) -> httpx.Response:
         replicas = [{"key": key, "incarnation": r["incarnation"], "state": r["state"]} for key, r in self.has.items()]
@@ -109,6 +111,7 @@ class SimulatedNode:
             "controller": self.offer.get("controller", ""),
             "reports": self.unacknowledged,
             "host": host,
+            "fault": self.faults[-1]["number"] if self.faults else 0,
             **more,
         }
         answer = await self.control.call("POST", f"/v1/nodes/{self.name}/beat", token="node", json=body)
@@ -143,6 +146,8 @@ class SimulatedNode:
             return False  # it counts as lost, and registers again with the next beat
         assignment = answer.json()
         self.assigned_term, self.generation = assignment["term"], assignment["generation"]
+        if self.takes_faults:
+            self.faults += [order for order in assignment["faults"] if order not in self.faults]
         assigned = {f"{r['job']}:{r['pe']}/{r['task']}.{r['replica']}": r for r in assignment["replicas"]}
         for key in [key for key in self.has if key not in assigned]:
             self.report(key, "stopped")

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.protocol.http_client import HttpResponse
-from holdfast.protocol.messages import AgentStatus, AssignedReplica, Assignment, HostStatus
+from holdfast.protocol.messages import AgentStatus, AssignedReplica, Assignment, FaultOrder, HostStatus
 from holdfast.protocol.node_link import CallRefused
 from holdfast_papers.system_s.node_fleet import InProcessHost
 
@@ -350,6 +350,24 @@ def test_node_stopped_soon_after_a_recovery_still_reports_its_replicas(bench):
 
     bench.play(scenario)
     assert (B.key, 1, "lost") in bench.reported()
+
+
+def test_fault_order_is_announced_and_then_injected_once(bench):
+    injected = []
+
+    async def scenario(bench):
+        bench.controller._inject = lambda order: injected.append((order.number, bench.orchestrator.beats[-1].fault))
+        for _ in range(2):  # the second assignment still has the order
+            bench.orchestrator.assign(A)
+            order = FaultOrder(number=7, kind="crash-host")
+            bench.orchestrator.assignment = bench.orchestrator.assignment.model_copy(update={"faults": (order,)})
+            generation = bench.orchestrator.assignment.generation
+            await bench.until(lambda generation=generation: bench.controller.assignment.generation == generation)
+        await bench.until(lambda: injected)
+
+    bench.play(scenario)
+    assert injected == [(7, 7)]
+    assert bench.controller.assignment.faults == ()
 
 
 class Unable(InProcessHost):

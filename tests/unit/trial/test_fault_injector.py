@@ -1,6 +1,5 @@
 """Fault schedules on a fake cluster: which faults are injected, in which order, and how they are undone."""
 
-import asyncio
 import errno
 import json
 import os
@@ -14,14 +13,14 @@ from typing import ClassVar
 
 import pytest
 
-from holdfast.control.faults.fault_library import crash_pe, stall_pe
 from holdfast.documents.document import read_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.job import Job, Task
 from holdfast.errors import CompoundError, HoldfastError
 from holdfast.job_layout import layout_of
+from holdfast.node.injected_faults import inject_fault
 from holdfast.protocol.client import ClientError, OrchestratorUnreachable
-from holdfast.protocol.messages import AssignedReplica, HostStatus
+from holdfast.protocol.messages import AssignedReplica, FaultOrder, HostStatus
 from holdfast.runtime.pe_host import ORDER_VALID_S, PeHost
 from holdfast.trial.fault_injector import FaultInjector, resolve_faults
 
@@ -269,17 +268,12 @@ def test_expired_order_is_not_executed(tmp_path):
     assert not path.exists()
 
 
-def test_host_executes_orders_of_the_orchestrator(tmp_path):
+def test_host_executes_orders_of_the_orchestrator(tmp_path, monkeypatch):
     cluster = Cluster(tmp_path)
     hosts, loop = hosts_with_replica(cluster)
-    context = SimpleNamespace(
-        host_kind=lambda: "spark",
-        host_work=lambda: cluster.node_work("n2"),
-        replica=lambda: SimpleNamespace(key=loop.assigned.key),
-        seconds=lambda name, default: default,
-    )
-    for fault in (crash_pe, stall_pe):
-        asyncio.run(fault(context))
+    monkeypatch.setattr("holdfast.node.injected_faults.living_host", lambda work: 1)
+    for kind in ("crash-pe", "stall-pe"):
+        inject_fault(FaultOrder(number=1, kind=kind, target=loop.assigned.key, for_s=5.0), cluster.node_work("n2"), light=False)
         hosts[1]._inject_faults()
     assert loop.actions == ["kill", "stall 5"]
 

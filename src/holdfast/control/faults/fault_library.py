@@ -8,21 +8,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from holdfast.documents.document import format_value, join_names
 from holdfast.entry_points import installed_entry_points
 from holdfast.errors import HoldfastError, MachineError
-from holdfast.protocol.node_files import FailureRequest, request_failure, write_fault_order
 
 if TYPE_CHECKING:
-    import psutil
-
     from holdfast.control.jobs.job_state import JobState
     from holdfast.control.nodes.replicas import PlacedReplica
     from holdfast.control.orchestrator import Orchestrator
@@ -72,40 +66,9 @@ class FaultContext:
         """Return the node of the target. Raises HoldfastError if there is no target replica."""
         return self.node if self.node is not None and self.pe is None else self.replica().node
 
-    def host_process(self) -> psutil.Process:
-        """Return the PE host of the target node. Raises HoldfastError if it does not run on this machine."""
-        import psutil
-
-        name = self.target_node()
-        node = self.orchestrator.resources.nodes.get(name)
-        if node is None or node.host is None:
-            raise HoldfastError(f"node '{name}' has not reported the process of its PE host")
-        try:
-            process = psutil.Process(node.host.pid)
-            if abs(process.create_time() - node.host.started_s) > 60 or "--work" not in process.cmdline():
-                raise HoldfastError(f"node '{name}': its PE host is not on the orchestrator's machine; inject the fault there")
-        except (psutil.Error, ValueError, OverflowError):  # it has ended, or the node reported no process
-            raise HoldfastError(f"node '{name}': its PE host does not run") from None
-        return process
-
-    def host_work(self) -> Path:
-        """Return the work folder of the target PE host. Raises HoldfastError if it does not run on this machine."""
-        arguments = self.host_process().cmdline()
-        return Path(arguments[arguments.index("--work") + 1])
-
-    def controller(self) -> int | None:
-        """Return the pid of the target node's controller, or None. Raises HoldfastError for a node on another machine.
-
-        The controller is found by its folder: after a restart of the controller, the PE host's parent is another process.
-        """
-        from holdfast.node.pe_hosts import living_controller
-
-        return living_controller(self.host_work())
-
-    def host_kind(self) -> str:
-        """Return the host kind of the target node."""
-        node = self.orchestrator.resources.nodes.get(self.target_node())
-        return "" if node is None else node.offer.host_kind
+    async def order(self, kind: str, **details: Any) -> None:
+        """Order the target node to inject a fault into its own processes, and wait until it is about to. Raises HoldfastError."""
+        await self.orchestrator.resources.order_fault(self.target_node(), kind=kind, **details)
 
 
 Fault: TypeAlias = Callable[[FaultContext], Awaitable[None]]
@@ -118,69 +81,46 @@ async def crash_orchestrator(context: FaultContext) -> None:
 
 async def crash_pe(context: FaultContext) -> None:
     """Make one replica fail."""
-    replica = context.replica()
-    if context.host_kind() == "light":
-        request_failure(context.host_work(), FailureRequest(keys=(replica.key,)))
-    else:
-        _order(context, kind="crash")
+    await _order_replica(context, "crash-pe")
 
 
 async def stall_pe(context: FaultContext) -> None:
-    """Stall one replica for `for_s`."""
-    _order(context, kind="stall", for_s=context.seconds("for_s", 5.0))
+    """Stop one replica for `for_s`."""
+    await _order_replica(context, "stall-pe", for_s=context.seconds("for_s", 5.0))
 
 
 async def slow_pe(context: FaultContext) -> None:
     """For `for_s`, delay every epoch of one replica by `by_s`."""
-    _order(context, kind="slow", for_s=context.seconds("for_s", 10.0), by_s=context.seconds("by_s", 1.0))
+    await _order_replica(context, "slow-pe", for_s=context.seconds("for_s", 10.0), by_s=context.seconds("by_s", 1.0))
+
+
+async def _order_replica(context: FaultContext, kind: str, **details: float) -> None:
+    """Order the node of the target replica to inject a fault into it."""
+    replica = context.replica()
+    node = context.orchestrator.resources.nodes.get(replica.node)
+    if kind != "crash-pe" and node is not None and node.offer.host_kind == "light":
+        raise HoldfastError(f"a light PE cannot {kind.removesuffix('-pe')}; choose a PE on Spark, or a PE host")
+    await context.orchestrator.resources.order_fault(replica.node, kind=kind, target=replica.key, **details)
 
 
 async def stall_host(context: FaultContext) -> None:
     """Stop a PE host and its children for `for_s` (SIGSTOP, then SIGCONT)."""
-    group, for_s = context.host_process().pid, context.seconds("for_s", 5.0)
-    _signal(os.killpg, group, signal.SIGSTOP)
-    # a separate process continues the PE host, because another fault may kill this orchestrator meanwhile
-    subprocess.Popen(
-        ["/bin/sh", "-c", f"sleep {for_s}; kill -s CONT -- -{group}"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    await context.order("stall-host", for_s=context.seconds("for_s", 5.0))
 
 
 async def crash_node(context: FaultContext) -> None:
     """Kill a node controller and its PE host; nothing restarts them."""
-    host, controller = context.host_process(), context.controller()
-    if controller is not None:
-        _signal(os.kill, controller, signal.SIGKILL)
-    _signal(os.killpg, host.pid, signal.SIGKILL)
-
-
-def _signal(send: Callable[[int, int], None], process: int, signal_sent: signal.Signals) -> None:
-    """Send a signal. Raises HoldfastError if the process has ended or belongs to another user."""
-    try:
-        send(process, signal_sent)
-    except OSError as error:
-        raise HoldfastError(f"process {process} cannot be signalled: {error.strerror}") from None
-
-
-def _order(context: FaultContext, **order: Any) -> None:
-    """Order a Spark PE host to inject a fault into the target replica."""
-    if context.host_kind() == "light":
-        raise HoldfastError(f"a light PE cannot {order['kind']}; choose a PE on Spark, or a PE host")
-    target = context.replica().key.split(":", 1)[1]
-    write_fault_order([context.host_work()], {"target": target, **order}, at_s=time.time())
+    await context.order("crash-node")
 
 
 async def crash_host(context: FaultContext) -> None:
     """Kill a PE host, with all replicas on it."""
-    _signal(os.killpg, context.host_process().pid, signal.SIGKILL)
+    await context.order("crash-host")
 
 
 async def crash_controller(context: FaultContext) -> None:
     """Kill a node controller; its PE host keeps running."""
-    controller = context.controller()
-    if controller is None:
-        raise HoldfastError(f"no controller of the node in '{context.host_work()}' runs")
-    _signal(os.kill, controller, signal.SIGKILL)
+    await context.order("crash-controller")
 
 
 async def delay(context: FaultContext) -> None:

@@ -179,6 +179,7 @@ class Dispatch(Plugin):
             replicas=tuple(replica.to_assigned() for replica in sorted(replicas, key=lambda replica: replica.key)),
             agents=agents,
             jobs={job: self.settings_of(job) for job in sorted({r.job for r in replicas} | {a.job for a in agents})},
+            faults=node.faults,
         )
 
     def settings_of(self, job: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a pause of the orchestrator.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from holdfast.protocol.messages import (
     Assignment,
     Beat,
     BeatAnswer,
+    FaultOrder,
     HostStatus,
     Registration,
     ReplicaStatus,
@@ -39,6 +41,7 @@ REGISTRATIONS_PER_S, REGISTRATION_BURST = 5.0, 20.0
 """How often a node may register again: per second, and in a burst. After each registration, all jobs that wait for room try
 again."""
 
+FAULT_TAKEN_S = 5.0
 GATHER_S = 0.02
 """How long a changed assignment waits for further changes, because many jobs at once change every node many times."""
 
@@ -53,7 +56,7 @@ class UnknownNode(HoldfastError):
 class Node:
     """A node as the orchestrator sees it. `last_beat_s` is the time of its last beat by the orchestrator's waking time; `every_s`
     is the beat interval that it last received; `registered` is the generation that its registration began with; `registrations`
-    limits how often it registers."""
+    limits how often it registers; `injected` is the number of the last order among its `faults` that it has taken."""
 
     offer: Registration
     last_beat_s: float
@@ -67,6 +70,8 @@ class Node:
     host: HostStatus | None = None
     stalled_s: float = 0.0
     every_s: float = 0.0
+    faults: tuple[FaultOrder, ...] = ()
+    injected: int = 0
     registrations: Bucket = field(default_factory=lambda: Bucket(REGISTRATION_BURST, 0.0))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -134,6 +139,7 @@ class ResourceManager(Plugin):
         self._news = asyncio.Event()
         self._capacity_freed = False
         self._of_later_term: set[str] = set()
+        self._fault_numbers = itertools.count(1)
         self._forgotten = 0  # the highest generation of forgotten nodes: one that returns still has its last assignment
 
     @property
@@ -225,6 +231,9 @@ class ResourceManager(Plugin):
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
                 node.acknowledged = report.number
         self.orchestrator.agents.take_statuses(node.name, beat.agents)
+        if beat.fault > node.injected:
+            node.injected = beat.fault
+            node.faults = tuple(order for order in node.faults if order.number > beat.fault)
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)
@@ -252,6 +261,21 @@ class ResourceManager(Plugin):
                     await asyncio.sleep(GATHER_S)
             except TimeoutError:
                 return None
+
+    async def order_fault(self, name: str, **order: Any) -> None:
+        """Order a node to inject a fault, and wait until it is about to. Raises HoldfastError if it does not take the order."""
+        node = self.nodes.get(name)
+        if node is None or node.state != "up":
+            raise HoldfastError(f"node '{name}' is not up, so that it cannot inject a fault")
+        number = next(self._fault_numbers)
+        node.faults = (*node.faults, FaultOrder(number=number, **order))
+        node.renew_assignment()
+        ends_s = self.orchestrator.time.monotonic_s() + FAULT_TAKEN_S
+        while node.injected < number:
+            if self.nodes.get(name) is not node or self.orchestrator.time.monotonic_s() > ends_s:
+                node.faults = tuple(each for each in node.faults if each.number != number)
+                raise HoldfastError(f"node '{name}' did not take the fault within {FAULT_TAKEN_S:g} s")
+            await self.orchestrator.time.sleep(GATHER_S)
 
     async def wait_for_change(self, *, for_s: float) -> None:
         """Wait until a node registers or capacity is freed, at most `for_s`."""

@@ -1,14 +1,10 @@
 """Fault-injection tests: documents of tests, faults in state machines, and the injection of faults."""
 
-import asyncio
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
-from holdfast.control.faults.fault_library import LIBRARY, FaultContext, crash_controller
+from holdfast.control.faults.fault_library import LIBRARY
 from holdfast.control.faults.injection_tests import (
     ACTION,
     InjectionTest,
@@ -18,10 +14,10 @@ from holdfast.control.faults.injection_tests import (
     read_tests,
 )
 from holdfast.control.jobs.machine_document import shipped_machines, split_action
+from holdfast.control.nodes import resource_manager
 from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
-from holdfast.errors import DocumentError, HoldfastError
-from holdfast.node.pe_hosts import living_controller
+from holdfast.errors import DocumentError
 from holdfast_papers.system_s.injection.generated_tests import generate_tests
 
 from ..conftest import SimulatedNode, alive, running
@@ -118,32 +114,21 @@ async def test_tests_that_differ_only_in_target_inject_separately(settings, tmp_
         assert [event["job"] for event in events if event["kind"] == "fault"] == [1, 2, 2, 2]
 
 
-CONTROLLER = """
-import fcntl, os, pathlib, sys, time
-lock = pathlib.Path(sys.argv[1], "node.lock").open("ab")
-fcntl.flock(lock, fcntl.LOCK_EX)
-lock.truncate(0)
-lock.write(str(os.getpid()).encode())
-lock.flush()
-print("locked", flush=True)
-time.sleep(600)
-"""
-
-
-def test_controller_is_found_by_its_folder(tmp_path):
-    class There(FaultContext):
-        def host_work(self):
-            return tmp_path
-
-    (tmp_path / "node.lock").write_text("1\n")
-    assert living_controller(tmp_path) is None
-    with pytest.raises(HoldfastError, match=f"no controller of the node in '{tmp_path}' runs"):
-        asyncio.run(crash_controller(There(None)))
-    with subprocess.Popen([sys.executable, "-c", CONTROLLER, str(tmp_path)], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"locked\n"
-        assert living_controller(tmp_path) == process.pid
-        asyncio.run(crash_controller(There(None)))
-        assert process.wait(60) == -signal.SIGKILL
+async def test_node_of_another_machine_injects_a_process_fault(settings, monkeypatch):
+    monkeypatch.setattr(resource_manager, "FAULT_TAKEN_S", 0.3)
+    async with running(settings) as control, alive(node := SimulatedNode(control, "n1")):
+        number = await control.submit()
+        await control.reaches(number, "running")
+        injected = await control.call("POST", "/v1/faults", json={"fault": "crash-pe", "pe": "x"})
+        assert injected.status_code == 202
+        assert [(order["kind"], order["target"]) for order in node.faults] == [("crash-pe", f"{number}:x/0.0")]
+        assert control.orchestrator.resources.nodes["n1"].faults == ()
+        node.takes_faults = False
+        refused = await control.call("POST", "/v1/faults", json={"fault": "crash-host", "node": "n1"})
+        assert refused.json()["error"] == "node 'n1' did not take the fault within 0.3 s"
+        assert control.orchestrator.resources.nodes["n1"].faults == ()  # a late node does not find it
+        stall = await control.call("POST", "/v1/faults", json={"fault": "stall-pe", "pe": "x"})
+        assert stall.json()["error"] == "a light PE cannot stall; choose a PE on Spark, or a PE host"
 
 
 async def test_invalid_fault_settings_are_reported(settings):
