@@ -13,12 +13,17 @@ from holdfast.app.keep import Keep, StateTable
 from holdfast.app.validation import find_errors
 from holdfast.documents.document import check_document
 from holdfast.documents.partitioning import Partitioning
-from holdfast.documents.source_inputs import FilesInput, KafkaInput, SourceInput
+from holdfast.documents.source_inputs import DeltaInput, FilesInput, IcebergInput, KafkaInput, SourceInput
 from holdfast.errors import ApplicationError, DocumentError, did_you_mean
 
 Stream = str | Source | Operator
 
-INPUT_KINDS: Mapping[str, type[SourceInput]] = {"kafka": KafkaInput, "files": FilesInput}
+INPUT_KINDS: Mapping[str, type[SourceInput]] = {
+    "kafka": KafkaInput,
+    "files": FilesInput,
+    "delta": DeltaInput,
+    "iceberg": IcebergInput,
+}
 
 
 class App:
@@ -51,11 +56,14 @@ class App:
         reader: Callable[..., Any] | None = None,
         kafka: Mapping[str, Any] | None = None,
         files: Mapping[str, Any] | None = None,
+        delta: Mapping[str, Any] | None = None,
+        iceberg: Mapping[str, Any] | None = None,
     ) -> Source:
         """Declare a source and return it. Operators and sinks take it as an input.
 
-        `kafka` and `files` name data that can be read again, with the options of `KafkaInput` or `FilesInput`. Such a source can
-        have several replicas, and its tasks divide the partitions or files among them.
+        `kafka`, `files`, `delta` and `iceberg` name data that can be read again, with the options of `KafkaInput`, `FilesInput`,
+        `DeltaInput` or `IcebergInput`. Such a source can have several replicas, and its tasks divide the partitions or files
+        among them.
 
         `reader` is for everything else: a function from a SparkSession to a streaming DataFrame (`spark.readStream...`).
 
@@ -63,7 +71,7 @@ class App:
         holdfast then adds the time of arrival.
         """
         origin = _caller()
-        inputs = {"kafka": kafka, "files": files}
+        inputs = {"kafka": kafka, "files": files, "delta": delta, "iceberg": iceberg}
         options = {kind: value for kind, value in inputs.items() if value is not None}
         source_input = self._read_input(name, options, origin)
         if len(options) + (reader is not None) > 1:

@@ -21,6 +21,8 @@ ENDINGS = (".parquet", ".jsonl", ".json", ".csv")
 class FilesReader:
     """Implements RangeReader for files. One task reads every `tasks`-th file, by a number that depends only on its name."""
 
+    has_own_positions = False
+
     def __init__(self, options: FilesInput, schema: pa.Schema, *, source: str, task: int, tasks: int) -> None:
         self._options, self._what, self._task, self._tasks = options, f"source '{source}'", task, tasks
         self._schema = pa.schema([field for field in schema if field.name not in ("seq", "epoch")])

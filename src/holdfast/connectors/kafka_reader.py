@@ -28,6 +28,8 @@ PARTITIONS_EVERY_S = 5.0
 class KafkaReader:
     """Implements RangeReader for Kafka. A position maps 'topic:partition' to the offset of the next message."""
 
+    has_own_positions = True
+
     def __init__(self, options: KafkaInput, schema: pa.Schema, *, source: str, task: int, tasks: int) -> None:
         self._what = f"source '{source}'"
         self._kafka = kafka_library(self._what)

@@ -14,10 +14,12 @@ class RangeReader(Protocol):
     waiting.
     """
 
+    has_own_positions: bool
+    """Whether the positions of one task say nothing about those of another. Else all tasks of a source begin at the same one."""
     bad_messages: int
-    """How many messages were skipped because they could not be parsed."""
+    """How many messages or commits were skipped because they cannot be read."""
     lost_rows: int
-    """How many rows were removed from the data before they could be read, as far as that is known."""
+    """How many rows were removed from the data before they could be read, as far as that is known. A commit counts as one."""
 
     def first(self) -> Positions:
         """Return where a new job begins to read."""

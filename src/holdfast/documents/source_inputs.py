@@ -1,4 +1,4 @@
-"""Where a replayable source reads its rows: a Kafka topic or files. Any range of them can be read again."""
+"""Where a replayable source reads its rows: a Kafka topic, files or a table. Any range of them can be read again."""
 
 from __future__ import annotations
 
@@ -68,4 +68,35 @@ class FilesInput(Document):
         yield from at_least(1, ("files_per_epoch",), self.files_per_epoch)
 
 
-SourceInput = KafkaInput | FilesInput
+class TableInput(Document):
+    """A source that reads the rows that are appended to a table of versions, each once, in the order of its commits.
+
+    A new job begins with the rows that the table has (`starting` 'earliest'), or with the next commit ('latest'). At most
+    `files_per_epoch` data files enter an epoch. `on_changed_rows` is what happens at a commit that deletes or updates rows: the
+    source fails, or skips the commit and counts it. `on_lost_rows` is what happens if versions or files were removed before they
+    were read: the source fails, or continues with the oldest version that is there and reports the loss.
+    """
+
+    starting: Literal["earliest", "latest"] = "earliest"
+    files_per_epoch: int = 100
+    on_changed_rows: Literal["fail", "skip"] = "fail"
+    on_lost_rows: Literal["fail", "report"] = "fail"
+
+    def errors(self) -> Iterable[FieldError]:
+        yield from at_least(1, ("files_per_epoch",), self.files_per_epoch)
+
+
+class DeltaInput(TableInput):
+    """A source that reads a Delta table at `path`, a folder or the URL of an object store."""
+
+    path: str
+
+
+class IcebergInput(TableInput):
+    """A source that reads an Iceberg `table`, such as 'shop.orders'. `catalog` is a name known to pyiceberg, or its properties."""
+
+    catalog: str | dict[str, str]
+    table: str
+
+
+SourceInput = KafkaInput | FilesInput | DeltaInput | IcebergInput

@@ -63,6 +63,19 @@ class RangeClaims:
             return None
         return self.read(epoch)
 
+    def agree_on_start(self, name: str, propose: Callable[[], Positions]) -> Positions:
+        """Return where a new job begins to read: where the first replica of any task of the source `name` proposed."""
+        key = f"range_starts/{quote(name, safe='')}"
+        content = self._store.read(key)
+        if content is None:
+            self._store.create(key, json.dumps(propose(), sort_keys=True).encode())
+            content = self._store.read(key)
+        try:
+            start: Positions = json.loads(content or b"")
+        except ValueError as error:
+            raise self._store.damage(key, error) from error
+        return start
+
     def missing(self, epoch: int) -> HoldfastError:
         """Return the error for a claim that is gone although its epoch is needed."""
         return self._store.damage(self._name(epoch), "it is missing")

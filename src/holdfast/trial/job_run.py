@@ -284,7 +284,8 @@ def require_source_data(job: Job) -> None:
     ]
     if errors:
         raise HoldfastError(
-            f"{'; '.join(errors)}; give a --trace to replay, or give the source an input (kafka=..., files=..., reader=...)"
+            f"{'; '.join(errors)}; give a --trace to replay, or give the source an input (kafka=, files=, delta=, iceberg=, "
+            "reader=)"
         )
 
 

@@ -130,7 +130,7 @@ def test_missing_trace_is_reported_before_anything_starts(shop, tmp_path):
         (
             [],
             "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or give the source an input "
-            "(kafka=..., files=..., reader=...)",
+            "(kafka=, files=, delta=, iceberg=, reader=)",
         ),
         (["--out", "/proc/none"], "the output's root '/proc/none' cannot be opened"),
         (["--log", "/sys"], "the log at '/sys' cannot be written"),

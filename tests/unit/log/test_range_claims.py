@@ -37,3 +37,12 @@ def test_damaged_claim_is_named(store):
     store.create("ranges/clicks%2F0/00000000000000000003", b"{")
     with pytest.raises(HoldfastError, match=r"ranges/clicks%2F0/00000000000000000003.*is damaged"):
         claims(store).read(3)
+
+
+def test_all_tasks_of_a_source_begin_where_the_first_one_did(store):
+    tasks = [RangeClaims(store, f"clicks/{task}", checkpoints=Checkpoints(store)) for task in range(2)]
+    starts = [claims.agree_on_start("clicks", lambda number=number: {"version": number}) for number, claims in enumerate(tasks)]
+    assert starts == [{"version": 0}, {"version": 0}]
+    store.replace("range_starts/clicks", b"{")
+    with pytest.raises(HoldfastError, match=r"range_starts/clicks.*is damaged"):
+        tasks[0].agree_on_start("clicks", dict)

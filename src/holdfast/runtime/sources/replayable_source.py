@@ -94,7 +94,8 @@ class ReplayableSource(Replica):
             exact = self._output.log.last_exact_epoch(self.task.pe, self.task.task, after=saved)
             self.clean_position = self.live_position = Position(exact)
             if exact < self._timeline.first:
-                return self._reader.first()
+                has_own = self._reader.has_own_positions
+                return self._reader.first() if has_own else self._claims.agree_on_start(self.task.pe, self._reader.first)
             claimed = self._claims.read(exact)
             if claimed is not None:
                 return claimed.end
