@@ -256,15 +256,20 @@ class Orchestrator:
         job.run_in_background(watched())
 
     def resume(self) -> None:
-        """End the recovery and process the events that were queued meanwhile."""
+        """Take reports again, and process the events that were queued meanwhile."""
         self.recovering = False
         self.recovered.set()
+        self.start_workers()
+
+    def start_workers(self) -> None:
+        """Process the queued events of every job that need not wait for a node."""
         for job in list(self.jobs.values()):
             self._start_worker(job)
 
     def _start_worker(self, job: JobState) -> None:
         free = job.worker is None or job.worker.done()
-        if free and job.queue and not self.recovering and not self.stopping:
+        waits = self.recovering or self.stopping or self.recovery.awaits_nodes_of(job)
+        if free and job.queue and not waits:
             job.worker = asyncio.create_task(self._process_queue(job))
             self._tasks.add(job.worker)
             job.worker.add_done_callback(self._tasks.discard)

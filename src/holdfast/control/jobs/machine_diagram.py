@@ -11,7 +11,8 @@ HEAD = """# The state machines
 A state machine is a document that defines the lifecycle of a job. The machines on this page ship with holdfast, in
 `src/holdfast/control/jobs/machines`. A job's `type` names its machine; `holdfast serve --machine FILE` adds one. States with a bold
 edge are written to the database when a job first enters them, before the transition's actions run. An action is a method of a
-plug-in. `scripts/write_generated_docs.py` writes this page.
+plug-in. The actions `enter` of a state follow those of every transition from another state to it. `scripts/write_generated_docs.py`
+writes this page.
 """
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, FieldError, Part, check_document, unexpected
+from holdfast.documents.document import Document, FieldError, Part, Place, check_document, unexpected
 from holdfast.errors import DocumentError
 
 PERSISTED = "updatedb"
@@ -44,8 +44,11 @@ class Transition(Part):
 
 
 class State(Part):
+    """A state. The actions `enter` run when a job comes from another state, after the actions of the transition."""
+
     number: int
     end: bool = False
+    enter: tuple[str | Action, ...] = ()
     properties: dict[str, Any] = Field(default_factory=dict)
     transitions: dict[str, Transition] = Field(default_factory=dict)
 
@@ -153,7 +156,16 @@ def parse_machine(text: str, *, actions: Collection[str], thing: str = "machine"
         raise DocumentError(thing, [f"not TOML: {error}"]) from None
     machine = check_document(data, Machine, thing=thing, also=lambda data: _unknown_actions(data, actions))
     states = sorted(machine.states.items(), key=lambda item: item[1].number)
-    return machine.model_copy(update={"states": dict(states)})
+    return machine.model_copy(update={"states": {name: _with_entry_actions(name, state, machine) for name, state in states}})
+
+
+def _with_entry_actions(name: str, state: State, machine: Machine) -> State:
+    """Return a state whose transitions to other states end with the entry actions of these."""
+    transitions = {
+        event: row if row.next == name else row.model_copy(update={"do": (*row.do, *machine.states[row.next].enter)})
+        for event, row in state.transitions.items()
+    }
+    return state.model_copy(update={"transitions": transitions, "enter": ()})
 
 
 def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
@@ -175,12 +187,17 @@ def split_action(action: str | Action) -> tuple[str, Mapping[str, Any]]:
 def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[FieldError]:
     states = data.get("states")
     for name, state in states.items() if isinstance(states, dict) else ():
-        rows = state.get("transitions") if isinstance(state, dict) else None
+        if not isinstance(state, dict):
+            continue
+        yield from _unknown_in(("states", name, "enter"), state.get("enter"), actions)
+        rows = state.get("transitions")
         for event, row in rows.items() if isinstance(rows, dict) else ():
-            for part in ("before", "do"):
-                values = row.get(part, ()) if isinstance(row, dict) else ()
-                for value in values if isinstance(values, list) else ():
-                    action = value.get("action") if isinstance(value, dict) else value
-                    if isinstance(action, str) and action not in actions:
-                        text = f"there is no action '{action}'; actions are: {', '.join(sorted(actions))}"
-                        yield FieldError(("states", name, "transitions", event, part), text)
+            for part in ("before", "do") if isinstance(row, dict) else ():
+                yield from _unknown_in(("states", name, "transitions", event, part), row.get(part), actions)
+
+
+def _unknown_in(place: Place, values: Any, actions: Collection[str]) -> Iterator[FieldError]:
+    for value in values if isinstance(values, list) else ():
+        action = value.get("action") if isinstance(value, dict) else value
+        if isinstance(action, str) and action not in actions:
+            yield FieldError(place, f"there is no action '{action}'; actions are: {', '.join(sorted(actions))}")

@@ -29,6 +29,7 @@ MAX_PARSERS = 2
 MAX_LAYOUT_BYTES = 16 * 1024 * 1024
 MAX_MESSAGE_BYTES = 4000
 READ_BYTES = 64 * 1024
+PIPE_END_S = 1.0
 PARSER = (sys.executable, "-m", "holdfast.sandbox")
 """The parser process. It reads a job as JSON and prints its layout (exit code 0) or the errors of the job (exit code 2)."""
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "JAVA_HOME", "SPARK_HOME")
@@ -132,6 +133,7 @@ async def _run_parser(job: Job, scratch: Path, *, hidden: Sequence[Path], truste
     finally:
         _kill_group(process)
         await process.wait()
+        await _close_pipes(process.stdout, process.stderr)
     if len(out) > MAX_LAYOUT_BYTES:
         raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got more; killed the parser")
     message = err.decode(errors="replace").strip()
@@ -144,6 +146,16 @@ def _kill_group(process: asyncio.subprocess.Process) -> None:
     """Kill the parser and what it has started. Its group exists until all of them have ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def _close_pipes(*streams: asyncio.StreamReader) -> None:
+    """Read what is left in the pipes of a killed process, because the event loop closes a pipe when it has been read to its end."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PIPE_END_S):
+            for stream in streams:
+                while await stream.read(READ_BYTES):
+                    pass
+    await asyncio.sleep(0)
 
 
 async def _send(content: bytes, stream: asyncio.StreamWriter) -> None:

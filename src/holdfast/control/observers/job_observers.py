@@ -135,6 +135,8 @@ class JobObservers(Plugin):
             running = [job for job in self.orchestrator.jobs.values() if job.is_observed]
             shared = [job for job in self.orchestrator.restart_policy.ended_jobs.values() if job.layout is not None]
             for job in (*running, *shared):
+                if self.orchestrator.recovery.awaits_nodes_of(job):
+                    continue
                 observer = self._observer_of(job.document.host_kind)
                 if observer is not None and job.id not in self._busy:
                     self._busy.add(job.id)

@@ -1,9 +1,9 @@
 """Recovery of the orchestrator (System-S, sections 4.3 and 4.4): it restores its state in four phases. Running PEs are not touched.
 
-1. Read the jobs that have not ended from the database. 2. Map those that were mapped on the dataflow graph again. 3. Wait for the
-nodes with replicas to register, and compare what they have with what is stored. 4. Mark the nodes that did not register in time as
-lost, and let the restart policy decide. Until then reports are refused, so the nodes keep them. Then each job continues with the
-transition `recover` of its stored state.
+1. Read the jobs that have not ended from the database. 2. Map those that were mapped on the dataflow graph again. 3. Let the nodes
+with replicas register, and compare what they have with what is stored. While nodes keep registering, reports are refused, so the
+nodes keep them. Then each job whose nodes have all registered continues with the transition `recover` of its stored state. 4. Mark
+the nodes that do not register in time as lost; their jobs continue, and the restart policy decides about the lost replicas.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ from holdfast.control.storage.database import RESTORED_SKIP
 from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.documents.document import restore_document
 from holdfast.documents.job import Job, Layout, Task
+from holdfast.plural import counted
 
 D = TypeVar("D", Job, Layout)
+
+QUIET_S = 1.0
+"""If no node has registered for this long, the jobs whose nodes have registered need not wait for the others."""
 
 
 class OrchestratorRecovery(Plugin):
@@ -37,6 +41,7 @@ class OrchestratorRecovery(Plugin):
         super().__init__(orchestrator)
         self.took_s: float | None = None
         self._began_s = 0.0
+        self._awaited: set[str] = set()
 
     def begin(self) -> None:
         """Phases 1 and 2: read the stored state. Waits while the database is unreachable."""
@@ -50,19 +55,39 @@ class OrchestratorRecovery(Plugin):
 
     async def finish(self) -> None:
         """Phases 3 and 4: wait for the nodes. Without jobs there is nothing to wait for."""
-        replicas = self.orchestrator.replicas
+        wait_s, resources = self.orchestrator.settings.recovery_wait_s, self.orchestrator.resources
         await self._delete_unused()
-        jobs, placed = len(self.orchestrator.jobs), len(replicas)
-        await self._await_nodes({replica.node for replica in replicas if replica.holds_room})
-        self.orchestrator.resources.list_absent_drained_nodes()
-        self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
-        if jobs:
-            self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
-        self.orchestrator.events.emit("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
-        for job in self.orchestrator.jobs.values():
+        jobs, placed = list(self.orchestrator.jobs.values()), len(self.orchestrator.replicas)
+        self._awaited = {replica.node for replica in self.orchestrator.replicas if replica.holds_room} - set(resources.nodes)
+        if self._awaited:
+            self.orchestrator.say(f"recovering: waiting for {counted(len(self._awaited), 'node')} to register")
+        await self._await_nodes(min(QUIET_S, wait_s))
+        resources.list_absent_drained_nodes()
+        self._report(jobs, placed)
+        for job in jobs:
             self.orchestrator.restart_policy.repost_abandoned(job)
         self.orchestrator.agents.place()  # before the first assignment: a node ends the agents that its assignment does not contain
         self.orchestrator.resume()
+        await self._await_nodes(wait_s)
+        self._give_up_awaiting()
+
+    def _report(self, jobs: Sequence[JobState], placed: int) -> None:
+        """Report how many jobs continue, and which nodes the others wait for."""
+        self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
+        waiting = sum(self.awaits_nodes_of(job) for job in jobs)
+        text = f"recovered {counted(len(jobs) - waiting, 'job')}"
+        data = {"took_s": self.took_s, "jobs": len(jobs), "waiting": waiting}
+        self.orchestrator.events.emit("control", text, data=data)
+        if jobs:
+            others = f"; {counted(waiting, 'other')} must wait for {', '.join(sorted(self._awaited)[:5])}" if waiting else ""
+            self.orchestrator.say(f"{text} in {self.took_s:.2f} s ({counted(placed, 'replica')} placed){others}")
+
+    def awaits_nodes_of(self, job: JobState) -> bool:
+        """Return whether the job must wait, because a node that had a replica of it has not registered yet."""
+        if not self._awaited:
+            return False
+        tasks = self.orchestrator.restart_policy.replicas_by_task(job)
+        return any(replica.node in self._awaited and replica.holds_room for task in tasks for replica in task)
 
     def _add_job(self, stored: StoredJob, history: Sequence[StateChange]) -> None:
         """Phase 1 for one job: restore it and queue its `recover`. A job that cannot be read is set aside."""
@@ -106,23 +131,27 @@ class OrchestratorRecovery(Plugin):
             deletions = (stored_jobs.delete_placements(replica.job, [replica.task_name]) for replica in unused)
             await self.orchestrator.persistence.database.write([change for changes in deletions for change in changes])
 
-    async def _await_nodes(self, names: set[str]) -> None:
-        """Phases 3 and 4. Each node that registers restarts the wait, because a thousand nodes take long on a busy machine."""
+    async def _await_nodes(self, wait_s: float) -> None:
+        """Wait until all awaited nodes have registered, or none has for `wait_s`, because a thousand nodes take long on a busy
+        machine. A job continues as soon as its nodes have registered."""
         clock, resources = self.orchestrator.time, self.orchestrator.resources
         waking = WakingTime(clock.monotonic_s())  # a pause of this process must not make all nodes look dead
-        wait_s = self.orchestrator.settings.recovery_wait_s
         ends_s = waking.last_s + wait_s
-        missing = names - set(resources.nodes)
-        if missing:
-            self.orchestrator.say(f"recovering: waiting for {len(missing)} nodes to register")
-        while missing and (now_s := waking.tick(clock.monotonic_s(), planned_s=TICK_S)) < ends_s:
+        while self._awaited and (now_s := waking.tick(clock.monotonic_s(), planned_s=TICK_S)) < ends_s:
             await resources.wait_for_change(for_s=TICK_S)
-            still_missing = names - set(resources.nodes)
-            ends_s = now_s + wait_s if len(still_missing) < len(missing) else ends_s
-            missing = still_missing
+            registered = self._awaited & set(resources.nodes)
+            if registered:
+                self._awaited -= registered
+                ends_s = now_s + wait_s
+                self.orchestrator.start_workers()
+
+    def _give_up_awaiting(self) -> None:
+        """Phase 4: mark the nodes that have not registered as lost, and let their jobs continue."""
+        missing, self._awaited = self._awaited, set()
         for name in sorted(missing):
             self.orchestrator.events.emit("node", f"node {name} is lost: it did not register in time", node=name)
-            resources.mark_replicas_lost(name, "it did not register in time")
+            self.orchestrator.resources.mark_replicas_lost(name, "it did not register in time")
+        self.orchestrator.start_workers()
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,3 +93,31 @@ def test_shipped_machines_persist_the_papers_states():
         persisted = {name for name, state in machine.states.items() if state.persisted}
         assert persisted == {"submitted", "mapping", "dispatching", "canceling", "running", "completed", "canceled", "failed"}
         assert machine.ends() == {"completed", "canceled", "failed"}
+
+
+def test_entry_actions_follow_each_transition_from_another_state():
+    text = """
+machine = "small"
+begins = "new"
+[states.new]
+number = 1
+properties = { updatedb = true }
+transitions.go = { next = "over", do = ["a.one"] }
+transitions.recover = { next = "new", do = ["a.one"] }
+[states.over]
+number = 2
+end = true
+enter = ["a.two", "a.three"]
+properties = { updatedb = true }
+"""
+    new = parse_machine(text, actions={"a.one", "a.two", "a.three"}).states["new"]
+    assert new.transitions["go"].do == ("a.one", "a.two", "a.three")
+    assert new.transitions["recover"].do == ("a.one",)
+    with pytest.raises(DocumentError, match=r"states.over.enter: there is no action 'a.two'; actions are: a.one, a.three"):
+        parse_machine(text, actions={"a.one", "a.three"})
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_every_transition_into_canceling_stops_the_replicas(name):
+    rows = [row for state, _, row in MACHINES[name].transitions() if row.next == "canceling" and state != "canceling"]
+    assert rows and all(row.do == ("dispatch.stop",) for row in rows)

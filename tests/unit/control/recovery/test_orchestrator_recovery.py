@@ -220,12 +220,12 @@ async def test_pause_during_recovery_does_not_lose_nodes(settings):
         n1.control = control
         clock = control.orchestrator.time
         real = clock.monotonic_s
-        await control.until(lambda: has_printed(control, "recovering: waiting for 1 nodes"))
+        await control.until(lambda: has_printed(control, "recovering: waiting for 1 node"))
         clock.monotonic_s = lambda: real() + 1000.0
         for _ in range(3):
             control.orchestrator.resources.capacity_freed()  # wakes the recovery, as the timer of a long sleep does
             await control.orchestrator.resources.wait_for_change(for_s=TICK_S)
-        assert control.orchestrator.recovering
+        assert control.orchestrator.recovery.awaits_nodes_of(control.orchestrator.jobs[number])
         async with alive(n1):
             await control.until(lambda: replica_is(control, number, 0, "running"))
         assert not any("is lost" in text for text in await control.events())
@@ -329,8 +329,13 @@ async def lost_nodes(names, *, wait_s, come):
     returning = ReturningNodes(come=come)
     events = SimpleNamespace(emit=lambda *texts, **data: None)
     settings = SimpleNamespace(recovery_wait_s=wait_s)
-    orchestrator = SimpleNamespace(time=returning, resources=returning, events=events, settings=settings, say=lambda text: None)
-    await OrchestratorRecovery(orchestrator)._await_nodes(set(names))
+    orchestrator = SimpleNamespace(
+        time=returning, resources=returning, events=events, settings=settings, say=lambda text: None, start_workers=lambda: None
+    )
+    recovery = OrchestratorRecovery(orchestrator)
+    recovery._awaited = set(names)
+    await recovery._await_nodes(wait_s)
+    recovery._give_up_awaiting()
     return returning.lost
 
 
@@ -344,3 +349,30 @@ async def test_missing_node_is_lost_after_the_wait():
 
 async def test_unknown_node_does_not_restart_the_wait():
     assert await lost_nodes(["n1"], wait_s=10.0, come={"n9": 8.0}) == {"n1": pytest.approx(10.0, abs=1.0)}
+
+
+async def test_job_recovers_while_another_waits_for_a_silent_node(settings):
+    async with cluster(settings, "n1", "n2") as (control, n1, n2):
+        on = {}
+        for name in ("a", "b"):
+            number = await control.submit(name, pes={"x": {}})
+            await control.reaches(number, "running")
+            on[next(node.name for node in (n1, n2) if f"{number}:x/0.0" in node.has)] = number
+    assert set(on) == {"n1", "n2"}
+    async with running(replace(settings, recovery_wait_s=600.0)) as control:
+        n1.control = n2.control = control
+        async with alive(n1):
+            await control.until(lambda: replica_is(control, on["n1"], 0, "running"))
+            await control.call("POST", f"/v1/jobs/{on['n1']}/cancel")
+            await control.reaches(on["n1"], "canceled")
+            waiting = control.orchestrator.jobs[on["n2"]]
+            assert [event.name for event in waiting.queue] == ["recover"]
+            assert not any("is lost" in text for text in await control.events())
+            async with alive(n2):
+                await control.until(lambda: replica_is(control, on["n2"], 0, "running"))
+                await control.until(lambda: has_no_events(waiting))
+        assert len(n2.starts) == 1
+
+
+async def has_no_events(job):
+    return not job.queue
