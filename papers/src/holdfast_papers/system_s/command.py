@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli import exit_on_signals
+from holdfast.documents import write_whole
 from holdfast.errors import HoldfastError
 from holdfast.terminal import progress_bar, say
 from holdfast_papers.results import finish, result_options
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 @click.option("--beyond/--no-beyond", default=True, show_default=True, help="Also 3,000 and 10,000 PEs, one run each.")
 @click.option("--processes", default=10, show_default=True, help="Up to this number, every node is its own process.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the realistic set of jobs.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the runs. Run again to continue.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the runs and Figure 9. Run again to continue."
+)
 @result_options
 def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: int, out: Path | None, as_json: bool) -> None:
     """Start jobs of light PEs, kill the orchestrator (SIGKILL), and time its recovery against starting the jobs again.
@@ -72,6 +75,10 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
         "findings": [asdict(finding) for finding in checks],
         "runs": [run.document() for run in runs_done],
     }
+    if out is not None and document["rows"]:
+        from holdfast_papers.system_s.figure9 import figure_9
+
+        write_whole(out / "figure9.svg", figure_9(document["rows"]))
     finish(document, as_json=as_json, show=lambda: _show(document))
 
 

@@ -25,6 +25,10 @@ from holdfast.trial import ProcessCluster
 from holdfast_papers.system_s.lean_http_client import LeanHttpClient
 
 
+def node_name(number: int) -> str:
+    return f"n{number:04}"
+
+
 class InProcessHost:
     """A light PE host inside the controller's process. It never dies."""
 
@@ -98,7 +102,7 @@ class Fleet:
         self.hosts: dict[str, InProcessHost] = {}
         self.controllers: list[NodeController] = []
         for number in range(1, nodes + 1):
-            name = f"n{number:04}"
+            name = node_name(number)
             self.hosts[name] = InProcessHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
             self.controllers.append(
                 NodeController(

@@ -120,9 +120,9 @@ class Faults(Plugin):
 
     async def pass_on(self, node: str | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, or disturb it. Calls of users (no `node`) are never disturbed."""
-        disturbance = self._disturbance(node) if self._disturbances and node is not None else None
+        disturbance = self._disturbance(node) if node is not None else None
         if disturbance is None:
-            await app(scope, receive, send)
+            await app(scope, receive, send if node is None else self._unless_cut(node, scope, receive, send))
             return
         match disturbance.kind:
             case "cut":
@@ -138,6 +138,22 @@ class Faults(Plugin):
                 twice = await _repeatable(receive)
                 await app(dict(scope), twice(), _discard)
                 await app(scope, twice(), send)
+
+    def _unless_cut(self, node: str, scope: Scope, receive: Receive, send: Send) -> Send:
+        """Return a `send` that loses the answer to a node that is cut off by then: it may have waited long for an assignment."""
+        is_lost = False
+
+        async def send_unless_cut(message: Message) -> None:
+            nonlocal is_lost
+            if message["type"] == "http.response.start":
+                disturbance = self._disturbance(node)
+                is_lost = disturbance is not None and disturbance.kind == "cut"
+                if is_lost:
+                    await _lose(scope, receive, send)
+            if not is_lost:
+                await send(message)
+
+        return send_unless_cut
 
     async def _inject_later(self, context: FaultContext, test: InjectionTest, wait_s: float) -> None:
         await self.orchestrator.time.sleep(wait_s)
@@ -167,6 +183,8 @@ class Faults(Plugin):
         return started >= trigger.started
 
     def _disturbance(self, node: str | None) -> Disturbance | None:
+        if not self._disturbances:
+            return None
         now_s = self.orchestrator.time.monotonic_s()
         self._disturbances = [each for each in self._disturbances if each.until_s > now_s]
         return next((each for each in self._disturbances if each.node in (None, node)), None)

@@ -26,7 +26,9 @@ def progress(monkeypatch):
     monkeypatch.setattr("holdfast_papers.system_s.command.progress_bar", bar)
     monkeypatch.setattr("holdfast_papers.system_s.command.exit_on_signals", lambda: None)
     monkeypatch.setattr("holdfast_papers.system_s.recovery_study.measure", measure)
-    monkeypatch.setattr("holdfast_papers.system_s.recovery_study.crash_in_dispatch", lambda work, **_: DispatchRun(73, 1.0, 0, 0))
+    monkeypatch.setattr(
+        "holdfast_papers.system_s.recovery_study.crash_in_dispatch", lambda work, **_: DispatchRun(73, 32, 16, 1.0, 0, 0)
+    )
     return seen
 
 
@@ -44,3 +46,4 @@ def test_progress_counts_runs_and_stored_runs_are_reused(tmp_path, progress):
     assert progress == [(1, 5), "1", (2, 5), "2", (3, 5), "2", (4, 5)]
     assert [(row["row"], row["runs"]) for row in document["rows"]] == [("1", 2), ("2", 2)]
     assert document["dispatch"]
+    assert "Figure 9" in (tmp_path / "figure9.svg").read_text()

@@ -16,7 +16,7 @@ def verdicts(*runs, dispatch=None):
 
 
 def test_findings_cover_the_rows_that_were_run():
-    assert verdicts(BASE, LARGE, dispatch=DispatchRun(73, 1.0, 0, 0)) == {
+    assert verdicts(BASE, LARGE, dispatch=DispatchRun(73, 32, 16, 1.0, 0, 0)) == {
         "no PE is restarted and none is lost when the orchestrator is killed": True,
         "after a crash during a dispatch, the dispatch is finished and no PE starts twice": True,
         "recovering 930 PEs on 90 nodes takes less than a third of starting them": True,
@@ -52,3 +52,9 @@ def test_findings_have_the_fields_of_the_report():
         "ours": "1 crashes, 0 PEs restarted, 0 lost",
         "holds": True,
     }
+
+
+@pytest.mark.parametrize(("dispatched", "holds"), [(0, False), (16, True), (32, False)])
+def test_crash_counts_only_in_the_middle_of_a_dispatch(dispatched, holds):
+    name = "after a crash during a dispatch, the dispatch is finished and no PE starts twice"
+    assert verdicts(BASE, dispatch=DispatchRun(73, 32, dispatched, 1.0, 0, 0))[name] is holds
