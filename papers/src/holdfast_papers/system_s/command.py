@@ -69,16 +69,17 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
             say("crash half-way through a dispatch ...")
             dispatch = crash_in_dispatch(Path(scratch) / "dispatch", bytecode=bytecode)
     checks = findings([*FIGURE_8, *BEYOND], runs_done, dispatch)
+    rows_done = _table([row for row in names.values() if any(run.row == row.name for run in runs_done)], runs_done)
     document = {
-        "rows": _table([row for row in names.values() if any(run.row == row.name for run in runs_done)], runs_done),
+        "rows": rows_done,
         "dispatch": dispatch.document() if dispatch else None,
         "findings": [asdict(finding) for finding in checks],
         "runs": [run.document() for run in runs_done],
     }
-    if out is not None and document["rows"]:
+    if out is not None and rows_done:
         from holdfast_papers.system_s.figure9 import figure_9
 
-        write_whole(out / "figure9.svg", figure_9(document["rows"]))
+        write_whole(out / "figure9.svg", figure_9(rows_done))
     finish(document, as_json=as_json, show=lambda: _show(document))
 
 

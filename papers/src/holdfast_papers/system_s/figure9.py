@@ -27,7 +27,8 @@ def figure_9(rows: Sequence[Mapping[str, Any]]) -> str:
         for number, (name, column, opacity) in enumerate(GROUPS):
             bars = [(at + WIDTH * (number - 1.5), row[column]) for at, row in enumerate(rows) if row[column] is not None]
             if bars:
-                axes.bar(*zip(*bars, strict=True), width=WIDTH, color=SERIES[number % 2], alpha=opacity, label=name)
+                positions, seconds = zip(*bars, strict=True)
+                axes.bar(positions, seconds, width=WIDTH, color=SERIES[number % 2], alpha=opacity, label=name)
         axes.set_xticks(range(len(rows)), [f"{row['row']}\n{row['pes']:,} PEs\n{row['nodes']:,} nodes" for row in rows])
         axes.set_yscale("log")
         axes.set(title="Figure 9: starting all jobs against recovering them", ylabel="seconds")
