@@ -6,6 +6,7 @@ if TYPE_CHECKING:
     from holdfast.app import App, last_epochs, last_rows, state_table
     from holdfast.app.writers import FencedError, WriteToken, console
     from holdfast.connectors.delta_writer import DeltaWriter
+    from holdfast.connectors.iceberg_writer import IcebergWriter
     from holdfast.connectors.kafka_writer import KafkaWriter
     from holdfast.connectors.sql_writer import SqlWriter
 else:  # mypy must not see __getattr__: with it, mypy would accept every name
@@ -19,6 +20,7 @@ else:  # mypy must not see __getattr__: with it, mypy would accept every name
             "WriteToken": "app.writers",
             "console": "app.writers",
             "DeltaWriter": "connectors.delta_writer",
+            "IcebergWriter": "connectors.iceberg_writer",
             "KafkaWriter": "connectors.kafka_writer",
             "SqlWriter": "connectors.sql_writer",
         }
@@ -31,6 +33,7 @@ __all__ = [
     "App",
     "DeltaWriter",
     "FencedError",
+    "IcebergWriter",
     "KafkaWriter",
     "SqlWriter",
     "WriteToken",
