@@ -78,6 +78,7 @@ class IcebergWriter:
         if token.kind == "first":
             transaction.append(rows, snapshot_properties=about)
         else:
-            transaction.overwrite(rows, EqualTo(self._epoch_column, token.epoch), snapshot_properties=about)
+            replaced = EqualTo(term=self._epoch_column, value=token.epoch)
+            transaction.overwrite(rows, replaced, snapshot_properties=about)
         # Transaction.commit_transaction would repeat a refused commit without looking at what the table has meanwhile.
         self._catalog.commit_table(table, transaction._requirements, transaction._updates)
