@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,6 +55,8 @@ class Watch:
         self.first_s: dict[tuple[str, str, int, int], float] = {}
         self.outputs: dict[str, dict[int, tuple[str, tuple[Row, ...]]]] = {}
         self._files: dict[tuple[str, str], bytes] = {}
+        self._removed_until: dict[tuple[str, str, int], int] = {}
+        self._users_of: dict[tuple[str, str, int], list[tuple[str, str, bool]]] = {}
         self._down_since_s: dict[tuple[int, str], float] = {}
         self._ready_since_s = world.scheduler.now_s
         world.on_change.append(self._on_change)
@@ -65,7 +68,7 @@ class Watch:
 
     def rows_of(self, location: str, record: Record) -> tuple[Row, ...]:
         """Return the rows of a record, in order."""
-        tables = (self._codec.decode_rows(self._files[location, file]) for file in record.files)
+        tables = (self._codec.decode(self._files[location, file]) for file in record.files)
         return tuple(sorted(row for table in tables for row in to_rows(table)))
 
     def _on_change(self, location: str, name: str, old: bytes | None, new: bytes | None) -> None:
@@ -82,6 +85,8 @@ class Watch:
                 self._on_record(location, key, Record.decode(new))
             elif old is not None:
                 self._on_record_removed(location, key)
+        elif name == "timeline" and new is not None:
+            self._on_timeline(location, Timeline(**json.loads(new)))
 
     def _on_loss(self, location: str, name: str) -> None:
         """Forget an object that a power loss has undone. Check that nobody had reported it as committed."""
@@ -107,25 +112,53 @@ class Watch:
     def _on_record_removed(self, location: str, key: RecordKey) -> None:
         """Check that nobody needs the epoch any more, unless the record's producer withdraws it."""
         stream, number, epoch, _ = key
-        model = next(each for each in self.world.jobs.values() if each.job.log == location)
         folders = self.world.locations[location]
+        removed = location, stream, number
+        self._removed_until[removed] = max(epoch, self._removed_until.get(removed, -1))
         if self._trimmed_until(location, key) < epoch:
             self.report("trimming", f"{stream}/{number} epoch {epoch} was removed before this was announced")
-        for task in model.layout.tasks:
-            reads = any(r.job is None and r.stream == stream and number in r.tasks for r in task.reads)
-            if reads or (stream in task.makes and task.task == number):
-                saved = [int(name.rsplit("/", 1)[1]) for name in folders.get(f"checkpoints/{task.name.replace('/', '%2F')}", ())]
-                if max(saved, default=-1) < epoch:
-                    self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and {task.name} needs it")
-                if model.job.has_agent(task) and max(saved, default=-1) < epoch + EPOCHS_KEPT_FOR_AGENTS:
-                    self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and the agent of {task.name} needs it")
-        for name, position in folders.get(f"readers/{stream}/{number}", {}).items():
-            if int(position) < epoch:
+        for name, folder, has_agent in self._users(location, stream, number):
+            saved = max((int(each.rpartition("/")[2]) for each in folders.get(folder, ())), default=-1)
+            if saved < epoch:
                 self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and {name} needs it")
+            if has_agent and saved < epoch + EPOCHS_KEPT_FOR_AGENTS:
+                self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and the agent of {name} needs it")
+        for name, position in folders.get(f"readers/{stream}/{number}", {}).items():
+            if int(position) < epoch and self._begins_before(name.rpartition("/")[2].partition(":")[0], epoch):
+                self.report("trimming", f"{stream}/{number} epoch {epoch} was removed, and {name} needs it")
+
+    def _begins_before(self, job: str, epoch: int) -> bool:
+        """Return whether a job reads an epoch of another job. One that has no timeline yet will begin past the announced epochs."""
+        model = next(each for each in self.world.jobs.values() if each.job.job == job)
+        timeline = self.timeline_of(str(model.job.log))
+        return timeline is not None and timeline.first <= epoch
+
+    def _on_timeline(self, location: str, timeline: Timeline) -> None:
+        """Check that all epochs that a job is going to read of another job are there."""
+        model = next(each for each in self.world.jobs.values() if each.job.log == location)
+        for reading in (reading for task in model.layout.tasks for reading in task.reads if reading.job is not None):
+            for number in reading.tasks:
+                removed = self._removed_until.get((self.world.log_of(reading.job or ""), reading.stream, number), -1)
+                if removed >= timeline.first:
+                    self.report("trimming", f"{model.job.job} begins at {reading.stream} epoch {timeline.first}, which was removed")
+
+    def _users(self, location: str, stream: str, number: int) -> list[tuple[str, str, bool]]:
+        """Return the tasks that produce or read a stream: their names, the folders of their checkpoints, and whether an agent
+        watches them."""
+        users = self._users_of.get((location, stream, number))
+        if users is None:
+            model = next(each for each in self.world.jobs.values() if each.job.log == location)
+            users = self._users_of[location, stream, number] = [
+                (task.name, f"checkpoints/{task.name.replace('/', '%2F')}", model.job.has_agent(task))
+                for task in model.layout.tasks
+                if any(r.job is None and r.stream == stream and number in r.tasks for r in task.reads)
+                or (stream in task.makes and task.task == number)
+            ]
+        return users
 
     def _trimmed_until(self, location: str, key: RecordKey) -> int:
         lines = self.world.locations[location].get(f"trimmed/{key[0]}/{key[1]}", ())
-        return max((int(name.rsplit("/", 1)[1]) for name in lines), default=-1)
+        return max((int(name.rpartition("/")[2]) for name in lines), default=-1)
 
     def _on_output(self, location: str, name: str, old: bytes | None, new: bytes | None) -> None:
         sink, _, file = name.rpartition("/")
@@ -136,7 +169,7 @@ class Watch:
             self.report("no epoch twice", f"file {name} was replaced")
         epochs = self.outputs.setdefault(f"{location}/{sink}", {})
         if int(match[1]) not in epochs or match[2] == "final":
-            epochs[int(match[1])] = match[3], tuple(sorted(to_rows(self._codec.decode_rows(new))))
+            epochs[int(match[1])] = match[3], tuple(sorted(to_rows(self._codec.decode(new))))
 
     # Time limits.
 
@@ -195,8 +228,6 @@ class Watch:
 
     def timeline_of(self, location: str) -> Timeline | None:
         """Return the timeline in a log."""
-        import json
-
         content = self.world.locations.get(location, {}).get("", {}).get("timeline")
         return Timeline(**json.loads(content)) if content is not None else None
 

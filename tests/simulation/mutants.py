@@ -142,7 +142,7 @@ MUTANTS = {
     ),
     "a task reads all rows instead of its share": Mutant(
         input_reader,
-        "InputReader.rows",
+        "share_of",
         "if reading.of > 1:",
         "if reading.of > 2:",
         found_by=0,

@@ -72,7 +72,7 @@ class Host:
         if self.world.jobs[assigned.job].replicas_of(task.name) > 1:
             folders += [(log, f"records/{stream}/{task.task}") for stream in task.makes]
             folders += [(log, f"checkpoints/{task.name.replace('/', '%2F')}")]
-        actor.poll_s = 0.25 if task.kind == "source" else 1.5
+        actor.poll_s = 0.5 if task.kind == "source" else 1.5
         self.world.scheduler.watch(actor, folders)
 
     def _log_of(self, reading: Reading, log: str) -> str:

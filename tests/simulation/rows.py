@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +19,9 @@ LIMIT = 200_000
 
 _tables: dict[tuple[Row, ...], pa.Table] = {}
 _contents: dict[int, tuple[Row, ...]] = {}
-_remembered: dict[tuple[int, Any], Any] = {}
+_remembered: dict[tuple[object, ...], Any] = {}
 EMPTY = SCHEMA.empty_table()
+_calls = count(1)
 
 
 def to_table(content: tuple[Row, ...]) -> pa.Table:
@@ -36,7 +39,7 @@ def to_rows(table: pa.Table) -> tuple[Row, ...]:
     """Return the rows of a table."""
     content = _contents.get(id(table))
     if content is None:
-        content = tuple(zip(*(table.column(name).to_pylist() for name in NAMES), strict=True))
+        content = tuple(zip(*(table.column(name).to_numpy().tolist() for name in NAMES), strict=True))
     return content
 
 
@@ -47,21 +50,43 @@ def intern(table: pa.Table) -> pa.Table:
     return to_table(to_rows(table))
 
 
-def remembered(table: pa.Table, function: Callable[[pa.Table], Any]) -> Any:
-    """Return what a pure function returns for a table. Interned tables are asked about once."""
-    if id(table) not in _contents:
-        if not table.schema.equals(SCHEMA):
-            return function(table)
-        table = to_table(to_rows(table))
-    key = id(table), function
+def remembered(real: object, tables: tuple[pa.Table, ...], about: object, call: Callable[..., Any]) -> Any:
+    """Return what a pure function returns for some tables and other arguments. It is called once for equal ones.
+
+    `real` identifies the function. Tables with other columns than SCHEMA are not remembered.
+    """
+    interned = [intern(table) for table in tables]
+    if not all(id(table) in _contents for table in interned):
+        return call(*tables)
+    key = real, about, *map(id, interned)
     if key not in _remembered:
-        _remembered[key] = function(table)
+        result = call(*interned)
+        _remembered[key] = intern(result) if isinstance(result, pa.Table) else result
     return _remembered[key]
 
 
+def checksum(table: pa.Table) -> str:
+    """Return a checksum that ignores the order of rows."""
+    content = sorted(to_rows(table))
+    return f"{len(content)}-{hash(tuple(content)) % 2**64:016x}"  # a hash of numbers is the same in every process
+
+
+def seq_bounds(table: pa.Table) -> tuple[int | None, int | None]:
+    """Return the lowest and highest seq."""
+    seqs = [row[0] for row in to_rows(table)]
+    return min(seqs, default=None), max(seqs, default=None)
+
+
 def limit_memory() -> None:
-    """Forget all tables if there are many. Call it only between two schedules."""
-    if len(_tables) > LIMIT:
+    """Forget all tables if there are many. Call it only between two schedules.
+
+    Collect garbage only here, now and then: a schedule keeps most of what it allocates to its end.
+    """
+    gc.disable()
+    if next(_calls) % 20 == 0:
+        gc.collect()
+        gc.freeze()  # the next collection does not look at what remains
+    if len(_tables) + len(_remembered) > LIMIT:
         _tables.clear()
         _contents.clear()
         _remembered.clear()

@@ -1,61 +1,56 @@
-"""Replaces, while a schedule runs, what would be slow or different in every run: the encoding of rows, and random names.
+"""Replaces, while a schedule runs, what would be slow or different in every run: encodings, work on rows, and random names.
 
-Rows stay objects: what is stored is the number of a table. All else is the real code.
+Rows, records and positions stay objects: what is stored is the number of an object. Pure functions of rows are the real ones,
+called once for each distinct argument. All else is the real code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
-from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from holdfast.log import Record, checkpoints, local_folder, row_files
+from holdfast.documents.job import Reading
+from holdfast.engine.epochs import Span
+from holdfast.log import Record, checkpoints, local_folder, row_files, stored_rows
 from holdfast.log.position import Position
-from holdfast.runtime import input_reader, output_writer
+from holdfast.runtime import input_reader, output_writer, span_compute
 from holdfast.runtime.sinks import sink_replica, write_claims
-from holdfast.runtime.sources import staged_batches
+from holdfast.runtime.sources import reader_source, staged_batches, trace_source
 
-from . import rows
-
-_real_decode = Record.decode
-_real_checksum = row_files.checksum
-_real_partition_numbers = row_files.partition_numbers
-_records: dict[bytes, Record] = {}
+from .rows import checksum, intern, remembered, seq_bounds
 
 
 class Codec:
-    """The tables and positions that the processes of one schedule have stored, and the random names that they have drawn."""
+    """The objects that the processes of one schedule have stored, and the random names that they have drawn."""
 
     def __init__(self) -> None:
         self._values: list[Any] = []
         self._names = 0
 
     def encode_rows(self, table: pa.Table) -> bytes:
-        self._values.append(rows.intern(table))
-        return b"rows %d." % (len(self._values) - 1)
+        return self._encode(intern(table))
 
-    def decode_rows(self, content: bytes) -> pa.Table:
-        return self._decode(content, b"rows ")
+    def encode_value(self, value: Position | Record) -> bytes:
+        return self._encode(value)
 
-    def encode_position(self, position: Position) -> bytes:
-        self._values.append(position)
-        return b"position %d." % (len(self._values) - 1)
-
-    def decode_position(self, content: bytes, name: str) -> Position:
-        return self._decode(content, b"position ")
+    def decode(self, content: bytes, name: str = "") -> Any:
+        if not content.startswith(b"object ") or not content.endswith(b"."):
+            raise pa.ArrowInvalid("it is truncated")
+        return self._values[int(content[7:-1])]
 
     def uuid4(self) -> Name:
         self._names += 1
         return Name(self._names)
 
-    def _decode(self, content: bytes, prefix: bytes) -> Any:
-        if not content.startswith(prefix) or not content.endswith(b"."):
-            raise pa.ArrowInvalid("it is truncated")
-        return self._values[int(content[len(prefix) : -1])]
+    def _encode(self, value: Any) -> bytes:
+        self._values.append(value)
+        return b"object %d." % (len(self._values) - 1)
 
 
 class Name:
@@ -65,54 +60,62 @@ class Name:
         self.int, self.hex = number, f"{number:032x}"
 
 
-def decode_record(content: bytes) -> Record:
-    """Return a record. Each distinct content is decoded once, because many actors read the same records."""
-    record = _records.get(content)
-    if record is None:
-        if len(_records) > 100_000:
-            _records.clear()
-        record = _records[content] = _real_decode(content)
-    return record
+def _rows_of(real: Any) -> Any:
+    def function(table: pa.Table, span: Span) -> pa.Table:
+        return remembered(real, (table,), (span.first, span.last), lambda table: real(table, span))
+
+    return function
 
 
-def checksum(table: pa.Table) -> str:
-    """Return the checksum of a table. It is computed once for each distinct table."""
-    return rows.remembered(table, _real_checksum)
+def _share(real: Any) -> Any:
+    def function(parts: Sequence[pa.Table], reading: Reading, schema: pa.Schema) -> pa.Table:
+        about = len(reading.tasks), reading.of, reading.share, reading.key
+        return remembered(real, tuple(parts), about, lambda *parts: real(parts, reading, schema))
+
+    return function
 
 
-def partition_numbers(table: pa.Table, key: tuple[str, ...], *, parts: int) -> Any:
-    """Return the real numbers, computed once for each distinct table."""
-    return rows.remembered(table, _divide(key, parts))
+def partition_numbers(table: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
+    """Return the real numbers. The number of each key is computed once."""
+    (name,) = key
+    return np.array([_part_of(value, parts) for value in table[name].to_numpy().tolist()], np.int64)
 
 
 @cache
-def _divide(key: tuple[str, ...], parts: int) -> Any:
-    return lambda table: _real_partition_numbers(table, key, parts=parts)
+def _part_of(value: int, parts: int) -> int:
+    return int(row_files.partition_numbers(pa.table({"key": [value]}), ("key",), parts=parts)[0])
 
 
 @contextmanager
 def installed(codec: Codec) -> Iterator[None]:
     """Let the real modules use the codec of a schedule."""
-    attributes = [
+    attributes: list[tuple[Any, str, Any]] = [
         (row_files, "encode_parquet", codec.encode_rows),
-        (row_files, "decode_parquet", codec.decode_rows),
+        (row_files, "decode_parquet", codec.decode),
         (row_files, "uuid4", codec.uuid4),
         (local_folder, "uuid4", codec.uuid4),
         (write_claims, "uuid4", codec.uuid4),
         (sink_replica, "encode_parquet", codec.encode_rows),
         (staged_batches, "encode_parquet", codec.encode_rows),
-        (staged_batches, "decode_parquet", codec.decode_rows),
-        (checkpoints, "_encode", codec.encode_position),
-        (checkpoints, "_decode", codec.decode_position),
+        (staged_batches, "decode_parquet", codec.decode),
+        (checkpoints, "_encode", codec.encode_value),
+        (checkpoints, "_decode", codec.decode),
+        (Record, "encode", lambda record: codec.encode_value(record)),
+        (Record, "decode", staticmethod(codec.decode)),
         (output_writer, "checksum", checksum),
+        (stored_rows, "checksum", checksum),
+        (stored_rows, "_seq_bounds", seq_bounds),
         (input_reader, "partition_numbers", partition_numbers),
-        (Record, "decode", staticmethod(decode_record)),
+        (reader_source, "partition_numbers", partition_numbers),
+        (input_reader, "share_of", _share(input_reader.share_of)),
+        (span_compute, "rows_of", _rows_of(span_compute.rows_of)),
+        (trace_source, "rows_of", _rows_of(trace_source.rows_of)),
     ]
-    patches = [patch.object(module, name, value) for module, name, value in attributes]
-    for each in patches:
-        each.start()
+    originals = [(module, name, vars(module)[name]) for module, name, _ in attributes]
+    for module, name, value in attributes:
+        setattr(module, name, value)
     try:
         yield
     finally:
-        for each in reversed(patches):
-            each.stop()
+        for module, name, value in originals:
+            setattr(module, name, value)

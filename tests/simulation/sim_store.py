@@ -12,7 +12,7 @@ Folders = dict[str, dict[str, bytes]]
 NESTED = ("readers", "writes", "fences")
 """The folders that have folders of their own."""
 NESTED_FOLDERS = "/nested"
-"""Where a location keeps the list of these."""
+"""Where a location keeps the lists of these."""
 
 
 class SimStore(Store):
@@ -30,7 +30,7 @@ class SimStore(Store):
     ) -> None:
         self.root, self._what, self.owner = location, what, ""
         self._folders, self._scheduler, self._on_change = folders, scheduler, on_change
-        self._nested: list[str] = folders.setdefault(NESTED_FOLDERS, [])  # type: ignore[assignment,arg-type]
+        self._nested: dict[str, list[str]] = folders.setdefault(NESTED_FOLDERS, {top: [] for top in NESTED})  # type: ignore[assignment,arg-type]
 
     def create(self, name: str, content: bytes) -> bool:
         trap = self._scheduler.step(writes=True)
@@ -70,9 +70,10 @@ class SimStore(Store):
         trap = self._scheduler.step()
         path = prefix.rstrip("/")
         names = list(self._folders.get(path, ()))
-        if path.partition("/")[0] in NESTED:
+        nested = self._nested.get(path.partition("/")[0])
+        if nested:
             start = f"{path}/"
-            names += [name for folder in self._nested if folder.startswith(start) for name in self._folders[folder]]
+            names += [name for folder in nested if folder.startswith(start) for name in self._folders[folder]]
         if trap is not None:
             self._scheduler.finish(trap)
         return iter(names)
@@ -86,8 +87,8 @@ class SimStore(Store):
         folder = self._folders.get(path)
         if folder is None:
             folder = self._folders[path] = {}
-            if path.partition("/")[0] in NESTED:
-                self._nested.append(path)
+            if (top := path.partition("/")[0]) in NESTED:
+                self._nested[top].append(path)
         return folder
 
     def _put(self, folder: dict[str, bytes], name: str, content: bytes) -> None:

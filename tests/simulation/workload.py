@@ -15,10 +15,10 @@ from holdfast.engine.epochs import Span
 from holdfast.errors import OperatorError
 from holdfast.job_layout import layout_of
 from holdfast.log.position import Position
-from holdfast.log.row_files import partition_numbers
 from holdfast.runtime.sources.trace_source import FetchRows
 
 from .rows import DDL, EMPTY, Row, intern, to_rows, to_table
+from .seams import partition_numbers
 
 FIRST = 1
 EPOCHS = 20

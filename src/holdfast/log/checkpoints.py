@@ -72,7 +72,7 @@ class Checkpoints:
 
     def _epochs(self, task: str) -> list[int]:
         prefix = f"checkpoints/{quoted(task)}/"
-        return sorted(int(name.rsplit("/", 1)[1]) for name in self._store.names(prefix) if name.rsplit("/", 1)[1].isdigit())
+        return sorted(int(epoch) for name in self._store.names(prefix) if (epoch := name.rpartition("/")[2]).isdigit())
 
 
 def _name(task: str, epoch: int) -> str:

@@ -34,7 +34,9 @@ class Fences:
         """Return how many fences of a stream are at an epoch or before it. Raises FencedOffError for a fence of this job."""
         if self._reads_until_load == 0:
             self.load()
-        fences = self._fences.get((stream, task), ())
+        fences = self._fences.get((stream, task))
+        if not fences:
+            return 0
         if self._store.owner and any(owner == self._store.owner for _, owner in fences):
             raise fenced_off(self._store, stream, task)
         return sum(first <= epoch for first, _ in fences)

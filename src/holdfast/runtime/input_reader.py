@@ -46,10 +46,7 @@ class InputReader:
                 for record in records[tasks]
                 for rows in read_record_rows(store, record)
             ]
-            table = pa.concat_tables(parts) if len(parts) > 1 else parts[0] if parts else schema.empty_table()
-            if reading.of > 1:
-                table = table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
-            tables[name] = table.sort_by("seq") if len(reading.tasks) > 1 and len(parts) > 1 else table
+            tables[name] = share_of(parts, reading, schema)
         return tables
 
     def _records(self, epoch: int, *, final: bool) -> Records | None:
@@ -61,6 +58,14 @@ class InputReader:
                     return None
                 records.append(record)
         return tuple(records)
+
+
+def share_of(parts: Sequence[pa.Table], reading: Reading, schema: pa.Schema) -> pa.Table:
+    """Return this task's share of the rows of an input, ordered by seq."""
+    table = pa.concat_tables(parts) if len(parts) > 1 else parts[0] if parts else schema.empty_table()
+    if reading.of > 1:
+        table = table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
+    return table.sort_by("seq") if len(reading.tasks) > 1 and len(parts) > 1 else table
 
 
 def _conform(rows: pa.Table, schema: pa.Schema, reading: Reading, epoch: int) -> pa.Table:

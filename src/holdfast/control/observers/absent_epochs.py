@@ -48,8 +48,9 @@ class AbsentCommitter:
             if wait_s is None or not task.makes:
                 continue
             outage = self._outages.of(task.name)
-            own = [replica for replica in replicas if replica.task == task.name]
-            if task.name not in handed_over and not self._is_down(task, own, outage):
+            name = task.name
+            own = [replica for replica in replicas if replica.task == name]
+            if name not in handed_over and not self._is_down(task, own, outage):
                 if outage is not None:
                     self._outages.end(task.name)
                     notes.append(Note(f"{task.name} is back", {"task": task.name}))
