@@ -29,6 +29,8 @@ from holdfast.runtime.sources.trace_source import FetchRows
 
 from .rows import SCHEMA
 from .sim_query import SimQuery
+from .sim_ranges import SimRangeReader
+from .targets import FencedTarget, FencedWriter, Target
 from .workload import SimCompute, fetcher
 
 if TYPE_CHECKING:
@@ -83,6 +85,9 @@ class SimFactory(ReplicaFactory):
     def _start_query(self, source: Source, task: Task, batches: StagedBatches, timeline: Timeline) -> SimQuery:  # type: ignore[override]
         return SimQuery(self._world, self._host, self._model, task, batches)
 
+    def _open_reader(self, source: Source, schema: pa.Schema, task: Task) -> SimRangeReader:
+        return SimRangeReader(self._world, self._model, task, source.parallelism)
+
     def _open_store(self, location: str) -> Store:
         return self._world.open(location)
 
@@ -94,19 +99,31 @@ class SimFactory(ReplicaFactory):
     def _writer(self, sink: Sink) -> BoundWriter:
         assert sink.writer is not None
         target, world, scheduler = self._model.target(sink.name), self._world, self._world.scheduler
-        takes_token = bind_writer(sink.writer).takes_token
+        fenced = FencedWriter(target) if isinstance(target, FencedTarget) else None
+
+        def work() -> None:
+            world.turn()
+            if scheduler.random.random() < 0.02:
+                scheduler.sleep(scheduler.random.random() * 3)
+            if scheduler.take_trap("writer"):
+                if fenced is not None:
+                    fenced.close()
+                raise HoldfastError(f"the writer of sink '{sink.name}' failed (simulated)")
 
         def call(rows: pa.Table, epoch: int, quality: str, token: WriteToken | None = None) -> None:
-            for _ in range(2):  # before and while the writer works
+            work()
+            if isinstance(target, Target):
+                work()
+                target.write(rows, epoch, quality, token)
                 world.turn()
-                if scheduler.random.random() < 0.02:
-                    scheduler.sleep(scheduler.random.random() * 3)
-                if scheduler.take_trap("writer"):
-                    raise HoldfastError(f"the writer of sink '{sink.name}' failed (simulated)")
-            target.write(rows, epoch, quality, token)
-            world.turn()
+            else:
+                assert fenced is not None and token is not None
+                fenced.open()
+                work()
+                fenced.write(rows, token)
+                work()  # it may fail after the target has taken the rows
 
-        return replace(bind_writer(sink.writer), function=call, takes_token=takes_token)
+        return replace(bind_writer(sink.writer), function=call)
 
 
 def renewer(world: World, host: Host) -> Callable[[Callable[[], None]], object]:

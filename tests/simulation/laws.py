@@ -20,6 +20,7 @@ from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS
 
 from .rows import Row, to_rows
 from .scheduler import START_S
+from .targets import FencedTarget
 from .workload import EPOCHS, FIRST, golden
 
 if TYPE_CHECKING:
@@ -276,7 +277,10 @@ class Watch:
             if writer is None:
                 quality, rows = self.outputs.get(f"{model.job.log}/out/{task.pe}", {}).get(epoch, ("missing", ()))
             else:
-                quality, rows = "exact", model.target(task.pe).epochs.get(epoch, ((-1, -1, -1, -1),))
+                target = model.target(task.pe)
+                quality, rows = "exact", target.epochs.get(epoch, ((-1, -1, -1, -1),))
+                if isinstance(target, FencedTarget) and max(target.writes[epoch, kind] for kind in ("first", "final")) > 1:
+                    self.report("no epoch twice", f"epoch {epoch} of sink {task.pe} was written twice")
             if rows != expected and not (writer is not None and epoch in overtaken):
                 self.report("sinks", f"epoch {epoch} of sink {task.pe} is {quality} and has {_difference(rows, expected)}")
             elif quality != "exact" and epoch not in overtaken:
@@ -344,7 +348,7 @@ class Watch:
         """Return the rows of every stream without faults. For readers it depends on the epochs of the sources' final records."""
         sources: dict[tuple[str, int], tuple[Row, ...]] = {}
         location = str(model.job.log)
-        if not model.load.is_reader and not model.job.streams:
+        if model.load.feed == "trace":
             from .workload import _share
 
             for task in model.layout.tasks:

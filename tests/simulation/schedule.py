@@ -74,7 +74,7 @@ def draw_schedule(seed: int) -> Schedule:
     protection = rng.choice(["none", "none", "none", "upstream"])
     replicas = tuple(
         1
-        if task.kind == "source" and load.is_reader
+        if task.kind == "source" and load.feed == "reader"
         else rng.choice([1, 1, 2])
         if task.kind != "operators"
         else rng.choice([1, 2, 2])
@@ -95,7 +95,7 @@ def draw_schedule(seed: int) -> Schedule:
         restart=rng.choice(["elsewhere", "elsewhere", "here", "missing"]),
         observe_every_s=rng.choice([0.5, 1.0, 2.0]),
     )
-    if rng.random() < 0.25 and config.correction and not load.is_reader and shared_stream(load) is not None:
+    if rng.random() < 0.25 and config.correction and load.feed == "trace" and shared_stream(load) is not None:
         config = replace(config, joins_s=round(rng.random() * 18, 2))
     names = [f"{task.name}.{n}" for task, count in zip(load.layout.tasks, replicas, strict=True) for n in range(count)]
     count = rng.choice([1, 2, 3, 4, 6, 8])
@@ -208,7 +208,7 @@ def _is_at_rest(world: World, watch: Watch) -> bool:
 
 
 def _has_ended(world: World, watch: Watch, model: JobModel) -> bool:
-    if model.load.is_reader:
+    if model.load.is_live:
         return watch.has_all_rows(model) and watch.is_complete(model)
     return world.orchestrator is not None and not _waiting_tasks(world, model)
 

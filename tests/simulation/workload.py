@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 import pyarrow as pa
 
@@ -27,20 +28,29 @@ PRIME = 1_000_003
 WORKLOADS = 60
 """How many different applications there are. Their exact results are computed once per process."""
 
+Feed = Literal["trace", "reader", "ranges", "job"]
 KEEPS = ("stateless", "rows", "epochs", "state", "join")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """An application, its layout with one replica per task, and the trace of its sources. `is_reader`: the sources have readers."""
+    """An application, its layout with one replica per task, and the trace of its sources.
+
+    `feed` is what the sources read: a trace, a reader's queries, ranges of replayable data, or another job's stream.
+    """
 
     number: int
     app: App
     layout: Layout
-    is_reader: bool
+    feed: Feed
     trace: Mapping[str, tuple[Row, ...]]
     spans: tuple[Span, ...]
     graph: Graph
+
+    @property
+    def is_live(self) -> bool:
+        """Whether rows enter the epochs in which they arrive, so that the interleaving determines their epochs."""
+        return self.feed in ("reader", "ranges")
 
 
 def _reader(spark: object) -> None:
@@ -55,19 +65,28 @@ def _writer(rows: object, epoch: int, quality: str) -> None:
     """Stands for a writer that takes none."""
 
 
+def fenced_writer(rows: object, epoch: int, quality: str, *, token: object) -> None:
+    """Stands for a writer whose target fences it off as soon as another one opens the target."""
+
+
+WRITERS = (None, _writer_with_token, fenced_writer, None, _writer)
+KAFKA = {"servers": "simulated", "topic": "simulated"}
+
+
 @cache
 def workload(number: int, *, feeds: str | None = None) -> Workload:
     """Return an application. `feeds` is the stream of another job, as `job:stream`, that feeds its only source."""
     rng = random.Random(f"workload {number} {feeds is not None}")
     app = App(f"w{number}", epoch_s=1.0)
-    is_reader = feeds is None and number % 4 == 3
+    feed: Feed = "job" if feeds is not None else ("trace", "ranges", "trace", "reader")[number % 4]
     streams = [
         app.source(
             f"s{index}",
             DDL,
             key="key",
             parallelism=1 if feeds is not None else rng.choice([1, 1, 2]),
-            reader=_reader if is_reader else None,
+            reader=_reader if feed == "reader" else None,
+            kafka=KAFKA if feed == "ranges" else None,
         )
         for index in range(1 if feeds is not None else rng.choice([1, 1, 2]))
     ]
@@ -99,8 +118,7 @@ def workload(number: int, *, feeds: str | None = None) -> Workload:
     read = {name for operator in operators for name in operator.inputs}
     ends = [operator for operator in operators if operator.name not in read]
     for index, end in enumerate(ends):
-        writer = (None, _writer_with_token, None, _writer)[(number + index) % 4]
-        app.sink(f"k{index}", end, writer=writer)
+        app.sink(f"k{index}", end, writer=WRITERS[(number + index) % len(WRITERS)])
     for source in streams:
         if source.name not in read:
             app.sink(f"k{source.name}", source)
@@ -109,12 +127,12 @@ def workload(number: int, *, feeds: str | None = None) -> Workload:
         application="simulated",
         log=f"log-w{number}" if feeds is None else f"log-r{number}",
         streams={} if feeds is None else {"s0": feeds},
-        feed={} if is_reader or feeds is not None else {"trace": "simulated"},
+        feed={"trace": "simulated"} if feed == "trace" else {},
     )
     layout = layout_of(job, load=lambda path: app)
     graph = app.graph()
     trace, spans = _trace([source.name for source in graph.sources], rng)
-    return Workload(number, app, layout, is_reader, trace, spans, graph)
+    return Workload(number, app, layout, feed, trace, spans, graph)
 
 
 def job_of(layout: Layout) -> Job:

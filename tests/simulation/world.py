@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-
-from holdfast.app.writers import WriteToken
 from holdfast.control.storage.stored_jobs import StoredPlacement
 from holdfast.documents.job import Job, Layout
 from holdfast.log import Store
@@ -19,26 +16,12 @@ from holdfast.protocol.messages import AssignedReplica
 from .disk import ROOT, Disk, DiskStore
 from .node import Host, Node
 from .orchestrator import Orchestrator
-from .rows import Row, to_rows
+from .rows import Row
 from .scheduler import Machine, Scheduler
 from .sim_query import QueryCheckpoint, SimQuery
 from .sim_store import NESTED_FOLDERS, Folders, SimStore
-from .workload import FIRST, Workload
-
-
-@dataclass
-class Target:
-    """What a user's writer writes to. With a token it refuses older claims, in the same step that takes the rows."""
-
-    epochs: dict[int, tuple[Row, ...]] = field(default_factory=dict)
-    claims: dict[int, int] = field(default_factory=dict)
-
-    def write(self, rows: pa.Table, epoch: int, quality: str, token: WriteToken | None) -> None:
-        if token is not None:
-            if token.claim < self.claims.get(epoch, 0):
-                return
-            self.claims[epoch] = token.claim
-        self.epochs[epoch] = tuple(sorted(to_rows(rows)))
+from .targets import FencedTarget, Target
+from .workload import FIRST, Workload, fenced_writer
 
 
 @dataclass
@@ -51,7 +34,7 @@ class JobModel:
     load: Workload
     logs: dict[str, str | None] = field(default_factory=dict)
     placed: bool = False
-    targets: dict[str, Target] = field(default_factory=dict)
+    targets: dict[str, Target | FencedTarget] = field(default_factory=dict)
     queries: dict[str, SimQuery] = field(default_factory=dict)
     checkpoints: dict[str, QueryCheckpoint] = field(default_factory=dict)
     now_s: Callable[[], float] = lambda: 0.0
@@ -64,15 +47,16 @@ class JobModel:
     def _counts(self) -> dict[str, int]:
         return {task.name: task.replicas for task in self.layout.tasks}
 
-    def target(self, sink: str) -> Target:
-        return self.targets.setdefault(sink, Target())
+    def target(self, sink: str) -> Target | FencedTarget:
+        is_fenced = self.load.graph.nodes[sink].writer is fenced_writer  # type: ignore[union-attr]
+        return self.targets.setdefault(sink, FencedTarget() if is_fenced else Target())
 
     def query_checkpoint(self, task: str) -> QueryCheckpoint:
         return self.checkpoints.setdefault(task, QueryCheckpoint())
 
-    def arrived_rows(self, source: str) -> list[Row]:
-        """Return the rows that have arrived at a source with a reader: its trace, one epoch per second."""
-        seconds = self.now_s() - self.started_s
+    def arrived_rows(self, source: str, before_s: float | None = None) -> list[Row]:
+        """Return the rows that have arrived at a source, by now and before a time: its trace, one epoch per second."""
+        seconds = (self.now_s() if before_s is None else min(self.now_s(), before_s)) - self.started_s
         return [row for row in self.load.trace[source] if row[3] - FIRST <= seconds]
 
 

@@ -13,6 +13,7 @@ from holdfast.app import Sink, Source
 from holdfast.app.load import load_app
 from holdfast.app.writers import BoundWriter, FencedError, WriteToken, bind_writer
 from holdfast.connectors import open_reader
+from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Reading, Task
@@ -172,13 +173,16 @@ class ReplicaFactory:
         replica = ReplayableSource(
             self._context(task, timeline),
             schema=schema,
-            reader=open_reader(source, schema, task=task.task),
+            reader=self._open_reader(source, schema, task),
             claims=RangeClaims(self.store, task.name, checkpoints=self.checkpoints),
             source_task=self._source_task(task),
             output=self._output(task, timeline, assigned),
             clock=self._time.wall_s,
         )
         return replica, timeline
+
+    def _open_reader(self, source: Source, schema: pa.Schema, task: Task) -> RangeReader:
+        return open_reader(source, schema, task=task.task)
 
     def _endless_timeline(self, is_stopping: Callable[[], bool]) -> Timeline | None:
         """Return the timeline of a job without a trace; None if the loop stops before another job has started its own."""
