@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
+
+from holdfast.log import row_files
 
 Row = tuple[int, int, int, int]
 """The seq, the key, the value and the epoch of a row."""
@@ -75,6 +80,17 @@ def seq_bounds(table: pa.Table) -> tuple[int | None, int | None]:
     """Return the lowest and highest seq."""
     seqs = [row[0] for row in to_rows(table)]
     return min(seqs, default=None), max(seqs, default=None)
+
+
+def partition_numbers(table: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
+    """Return the real numbers. The number of each key is computed once."""
+    (name,) = key
+    return np.array([_part_of(value, parts) for value in table[name].to_numpy().tolist()], np.int64)
+
+
+@cache
+def _part_of(value: int, parts: int) -> int:
+    return int(row_files.partition_numbers(pa.table({"key": [value]}), ("key",), parts=parts)[0])
 
 
 def limit_memory() -> None:

@@ -23,7 +23,7 @@ REST_S = 240.0
 @dataclass(frozen=True)
 class Config:
     """What a schedule runs. `seed` determines the interleaving. `replicas` is the number of replicas per task, in order. A second
-    job reads a stream of the first one from `joins_s` on."""
+    job reads a stream of the first one from `joins_s` on. With a strategy, the rates decide which replicas are active."""
 
     seed: int
     workload: int
@@ -40,6 +40,7 @@ class Config:
     hung_after_s: float = 20.0
     observe_every_s: float = 1.0
     joins_s: float | None = None
+    strategy: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,9 @@ def draw_schedule(seed: int) -> Schedule:
     )
     if rng.random() < 0.25 and config.correction and load.feed == "trace" and shared_stream(load) is not None:
         config = replace(config, joins_s=round(rng.random() * 18, 2))
+    if protection == "none" and rng.random() < 0.25:
+        replicas = tuple(2 if task.kind == "operators" else count for task, count in zip(load.layout.tasks, replicas, strict=True))
+        config = replace(config, strategy=True, replicas=replicas)
     names = [f"{task.name}.{n}" for task, count in zip(load.layout.tasks, replicas, strict=True) for n in range(count)]
     count = rng.choice([1, 2, 3, 4, 6, 8])
     return Schedule(config, draw_faults(rng, nodes=[f"n{n}" for n in range(config.nodes)], replicas=names, count=count))
@@ -162,7 +166,7 @@ def _joining_model(config: Config, *, give_up_after: int) -> JobModel:
     """Return a job that reads a stream of the first job. Its tasks have one replica each."""
     first = workload(config.workload)
     load = workload(config.workload, feeds=f"{job_of(first.layout).job}:{shared_stream(first)}")
-    alone = replace(config, replicas=(1,) * len(load.layout.tasks))
+    alone = replace(config, replicas=(1,) * len(load.layout.tasks), strategy=False)
     model = _model_of(2, load, alone, give_up_after=give_up_after)
     model.logs = {job_of(first.layout).job: job_of(first.layout).log}
     return model
@@ -198,7 +202,8 @@ def _model_of(number: int, load: Workload, config: Config, *, give_up_after: int
     tasks = tuple(
         task.model_copy(update={"replicas": count}) for task, count in zip(load.layout.tasks, config.replicas, strict=True)
     )
-    job = job_of(load.layout).model_copy(update={"contract": contract, "policy": policy})
+    strategy = str(load.number) if config.strategy else None
+    job = job_of(load.layout).model_copy(update={"contract": contract, "policy": policy, "strategy": strategy})
     return JobModel(number, job, load.layout.model_copy(update={"tasks": tasks}), load)
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from holdfast.control.observers import spark_job_observer
 from holdfast.documents.job import Reading
 from holdfast.engine.epochs import Span
 from holdfast.log import Record, checkpoints, local_folder, row_files, stored_rows
@@ -23,7 +21,8 @@ from holdfast.runtime import input_reader, output_writer, span_compute
 from holdfast.runtime.sinks import sink_replica, write_claims
 from holdfast.runtime.sources import reader_source, staged_batches, trace_source
 
-from .rows import checksum, intern, remembered, seq_bounds
+from .rows import checksum, intern, partition_numbers, remembered, seq_bounds
+from .workload import strategy_of
 
 
 class Codec:
@@ -75,17 +74,6 @@ def _share(real: Any) -> Any:
     return function
 
 
-def partition_numbers(table: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
-    """Return the real numbers. The number of each key is computed once."""
-    (name,) = key
-    return np.array([_part_of(value, parts) for value in table[name].to_numpy().tolist()], np.int64)
-
-
-@cache
-def _part_of(value: int, parts: int) -> int:
-    return int(row_files.partition_numbers(pa.table({"key": [value]}), ("key",), parts=parts)[0])
-
-
 @contextmanager
 def installed(codec: Codec) -> Iterator[None]:
     """Let the real modules use the codec of a schedule."""
@@ -109,6 +97,7 @@ def installed(codec: Codec) -> Iterator[None]:
         (reader_source, "partition_numbers", partition_numbers),
         (input_reader, "share_of", _share(input_reader.share_of)),
         (span_compute, "rows_of", _rows_of(span_compute.rows_of)),
+        (spark_job_observer, "read_document", strategy_of),
         (trace_source, "rows_of", _rows_of(trace_source.rows_of)),
     ]
     originals = [(module, name, vars(module)[name]) for module, name, _ in attributes]

@@ -16,10 +16,10 @@ from holdfast.engine.epochs import Span
 from holdfast.errors import OperatorError
 from holdfast.job_layout import layout_of
 from holdfast.log.position import Position
+from holdfast.planning.laar.strategy import Activation, Strategy
 from holdfast.runtime.sources.trace_source import FetchRows
 
-from .rows import DDL, EMPTY, Row, intern, to_rows, to_table
-from .seams import partition_numbers
+from .rows import DDL, EMPTY, Row, intern, partition_numbers, to_rows, to_table
 
 FIRST = 1
 EPOCHS = 20
@@ -138,6 +138,24 @@ def workload(number: int, *, feeds: str | None = None) -> Workload:
 def job_of(layout: Layout) -> Job:
     """Return the job document of a layout."""
     return Job.model_validate(layout.settings["job"])
+
+
+def strategy_of(path: str, _: object) -> Strategy:
+    """Return the strategy of the workload with this number: which replicas are active with few and with many rows."""
+    load, rng = workload(int(path)), random.Random(f"strategy {path}")
+    sources = [source.name for source in load.graph.sources]
+    pes = [name for name, node in load.graph.nodes.items() if isinstance(node, Operator)]
+    return Strategy.model_construct(
+        configurations=tuple(
+            Activation(
+                name=name,
+                rates=dict.fromkeys(sources, rate / len(sources)),
+                probability=0.5,
+                active={pe: rng.choice([(0,), (1,), (0, 1)]) for pe in pes},
+            )
+            for name, rate in (("low", 2.0), ("high", 3.5))
+        )
+    )
 
 
 def _trace(sources: list[str], rng: random.Random) -> tuple[dict[str, tuple[Row, ...]], tuple[Span, ...]]:
