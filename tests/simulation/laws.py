@@ -18,6 +18,7 @@ from holdfast.log.output_files import FILE_NAME
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS
 
+from .node import HUNG_S
 from .rows import Row, to_rows
 from .scheduler import START_S
 from .targets import FencedTarget
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from .seams import Codec
     from .world import JobModel, World
 
+WORK_S = 20.0
+"""How long a replica that can work may take at most for an epoch whose inputs are there, with the epochs before it."""
 SLACK_S = 14.0
 """How much later than its contract says an absent epoch may be committed: the time to notice a dead node or PE host, to send beats,
 and the delays that the scheduler adds to operations."""
@@ -57,8 +60,10 @@ class Watch:
         self.outputs: dict[str, dict[int, tuple[str, tuple[Row, ...]]]] = {}
         self._files: dict[tuple[str, str], bytes] = {}
         self._removed_until: dict[tuple[str, str, int], int] = {}
+        self._heads: dict[tuple[str, str, int], int] = {}
         self._users_of: dict[tuple[str, str, int], list[tuple[str, str, bool]]] = {}
         self._down_since_s: dict[tuple[int, str], float] = {}
+        self._workers: dict[tuple[int, str], tuple[object, float]] = {}
         self._ready_since_s = world.scheduler.now_s
         world.on_change.append(self._on_change)
         world.on_loss.append(self._on_loss)
@@ -178,6 +183,10 @@ class Watch:
         """Check that dead tasks are continued without in time. The time counts only while the orchestrator can act."""
         world, now_s = self.world, self.world.scheduler.now_s
         world.scheduler.call_at(now_s + 1.0, self._check_time_limits)
+        for model in world.jobs.values():
+            for task in model.layout.tasks if model.placed else ():
+                if task.makes and task.reads:
+                    self._check_worker(model, task, now_s)
         orchestrator, machine = world.orchestrator, world.orchestrator_machine
         acts = orchestrator is not None and orchestrator.answers and not orchestrator.recovering
         if not acts or max(machine.cut_until_s, machine.full_until_s) > now_s:
@@ -188,6 +197,42 @@ class Watch:
                 wait_s = model.job.contract_of(task.pe).tentative_after_s
                 if wait_s is not None and task.makes:
                     self._check_task(model, task, wait_s, now_s)
+
+    def _check_worker(self, model: JobModel, task: Task, now_s: float) -> None:
+        """Check that a replica which is not disturbed by any fault processes the first records of its inputs."""
+        workers = [
+            loop
+            for node in self.world.nodes
+            if node.host is not None and node.host.can_work
+            for key, loop in node.host.loops.items()
+            if key.startswith(f"{model.number}:{task.name}.") and loop.state == "running" and loop.assigned.active
+            if loop._stalled_until_s < now_s
+        ]
+        worker, since_s = self._workers.get((model.number, task.name), (None, 0.0))
+        if worker not in workers:
+            self._workers[model.number, task.name] = (workers[0] if workers else None), now_s
+        elif now_s - since_s > WORK_S:
+            for stream in task.makes:
+                late = self._next_ready(model, task, stream)
+                if late is not None and now_s - max(late[1], since_s) > WORK_S:
+                    text = (
+                        f"epoch {late[0]} of {stream}/{task.task} has its inputs since {now_s - late[1]:.1f} s, and a replica works"
+                    )
+                    self.report("time limit", text)
+                    self._workers[model.number, task.name] = None, now_s
+
+    def _next_ready(self, model: JobModel, task: Task, stream: str) -> tuple[int, float] | None:
+        """Return the next epoch of a stream, and when its inputs were there; None if they are not."""
+        location = str(model.job.log)
+        timeline = self.timeline_of(location)
+        if timeline is None:
+            return None
+        epoch = self._heads.get((location, stream, task.task), timeline.first)
+        while (location, stream, task.task, epoch) in self.first_s:
+            epoch += 1
+        self._heads[location, stream, task.task] = epoch
+        ready_s = self._ready_s(model, task, epoch, timeline)
+        return None if ready_s is None or (timeline.last is not None and epoch > timeline.last) else (epoch, ready_s)
 
     def _check_task(self, model: JobModel, task: Task, wait_s: float, now_s: float) -> None:
         alive = any(
@@ -205,16 +250,19 @@ class Watch:
         if timeline is None or timeline.last is None:
             return
         for stream in task.makes:
-            epoch = timeline.first
-            while (location, stream, task.task, epoch) in self.first_s:
-                epoch += 1
-            ready_s = self._ready_s(model, task, epoch, timeline)
-            if ready_s is None or epoch > timeline.last:
+            late = self._next_ready(model, task, stream)
+            if late is None:
                 continue
+            epoch, ready_s = late
             late_s = min(now_s - max(ready_s, down_since_s) - wait_s, now_s - self._ready_since_s)
-            if late_s > SLACK_S:
+            slack_s = SLACK_S if self._has_started(model, task) else SLACK_S + HUNG_S
+            if late_s > slack_s:
                 self.report("time limit", f"epoch {epoch} of {stream}/{task.task} is {late_s:.1f} s late, and the task is dead")
                 self._down_since_s[model.number, task.name] = now_s + 1_000
+
+    def _has_started(self, model: JobModel, task: Task) -> bool:
+        """Return whether a task ever began. One whose PE host hangs before that counts as dead only when the host is killed."""
+        return any(key.startswith(f"{model.number}:{task.name}.") for key, _ in self.world.starts)
 
     def _ready_s(self, model: JobModel, task: Task, epoch: int, timeline: Timeline) -> float | None:
         """Return when the inputs of an epoch were there; None if they are not."""

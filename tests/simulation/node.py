@@ -47,6 +47,12 @@ class Host:
         self.status = self._write_status()
         world.scheduler.spawn("host", self._run, self.process, poll_s=5.0)
 
+    @property
+    def can_work(self) -> bool:
+        """Whether no fault keeps the process from working now."""
+        until_s = max(self.process.paused_until_s, self.machine.cut_until_s, self.machine.full_until_s)
+        return self.process.alive and until_s <= self.world.scheduler.now_s
+
     def assign(self, assignment: Assignment) -> None:
         self.assignment = assignment
         self.changed.set()

@@ -35,6 +35,18 @@ def test_random_schedules_reach_what_they_are_meant_to_test():
 
 
 REGRESSIONS = {
+    "The orchestrator, whose clock is ahead, takes a source for hung that waits for the end of its epoch": Schedule(
+        Config(
+            seed=1057622045,
+            workload=56,
+            replicas=(1,) * 10 + (2,),
+            offsets_s=(-15.03, 23.26, -0.95, 21.03),
+            checkpoint_epochs=3,
+            observe_every_s=0.5,
+            strategy=True,
+        ),
+        (),
+    ),
     "The policy leaves the active replica dead, and upstream backup has idled the other one": Schedule(
         Config(seed=1831143181, workload=41, replicas=(1,) * 6 + (2,) + (1,) * 4, protection="upstream", restart="missing"),
         (Fault("crash-nodes", at_s=18.15, target="n0", operations=5, for_s=0.86),),

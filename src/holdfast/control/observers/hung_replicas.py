@@ -81,7 +81,8 @@ class HungReplicas:
         if stall.for_s < (LEAST_S if stall.until_s is None else stall.until_s):
             return False
         task = self._task_of[replica.task]
-        if not self._progress.has_work(task, live=position.live, clean=position.clean, now_s=now_s):
+        is_over = task.reads or replica.status is None or replica.status.lag_s != 0  # by the clock of a source's own node
+        if not is_over or not self._progress.has_work(task, live=position.live, clean=position.clean, now_s=now_s):
             self._stalls[replica.key] = _Stall(position)
             return False
         if stall.until_s is None:

@@ -19,8 +19,8 @@ TASKS = (
 HUNG_S = 30.0
 
 
-def at(live, *, task="a/0", state="running", active=True, clean=None, error=None, incarnation=1):
-    fields = {"state": "running", "live": live, "clean": live if clean is None else clean, "error": error}
+def at(live, *, task="a/0", state="running", active=True, clean=None, error=None, incarnation=1, lag_s=None):
+    fields = {"state": "running", "live": live, "clean": live if clean is None else clean, "error": error, "lag_s": lag_s}
     status = ReplicaStatus(key=f"1:{task}.0", incarnation=incarnation, **fields)
     return ReplicaView(f"1:{task}.0", task, 0, "n1", incarnation, 0, active, state, 0.0, None, None, status)
 
@@ -139,6 +139,11 @@ def test_source_that_does_not_commit_closed_epochs_is_hung():
     assert job.watch(at(2, task="src/0"), 5000) is not None
     ended = Watched(last=5)
     assert ended.watch(at(5, task="src/0"), 600) is None
+
+
+def test_source_on_a_node_with_a_slow_clock_is_not_hung():
+    assert Watched().watch(at(2, task="src/0", lag_s=0.0), 5000) is None
+    assert Watched().watch(at(2, task="src/0", lag_s=7.0), 5000) is not None
 
 
 @pytest.mark.parametrize("policy", [{"hung_after_s": None}, {"restart": "never"}])
