@@ -26,11 +26,11 @@ test-spark:
 test-unit:
 	$(VENV)/bin/pytest tests/unit src papers/src
 
-# The tests and the mutants of the protocol simulation, and the same schedules each time: a defect that is found by chance must not
-# block another change. `make test-simulation SEED=123 SCHEDULES=2000` plays others, and `make soak` new ones.
+# The tests and the mutants of the protocol simulation, and new schedules each time. The seed is printed first;
+# `make test-simulation SEED=123` plays the schedules of that seed again.
 test-simulation:
 	$(VENV)/bin/pytest tests/simulation
-	$(VENV)/bin/python -m tests.simulation.run --schedules $(or $(SCHEDULES),300) --seed $(or $(SEED),1000)
+	$(VENV)/bin/python -m tests.simulation.run --schedules $(or $(SCHEDULES),2000) $(if $(SEED),--seed $(SEED))
 
 # Runs schedules on all cores until it is stopped.
 soak: setup
