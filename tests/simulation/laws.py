@@ -21,6 +21,7 @@ from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS
 from .node import HUNG_S
 from .rows import Row, to_rows
 from .scheduler import START_S
+from .sim_ranges import TABLE
 from .targets import FencedTarget
 from .workload import EPOCHS, FIRST, golden
 
@@ -371,9 +372,14 @@ class Watch:
         for task in model.layout.tasks:
             if task.kind == "source":
                 count = sum(record.rows for key, record in records.items() if key[0] == task.pe and record.quality is Quality.EXACT)
-                if count < len(model.load.trace[task.pe]):
+                if count < len(self._rows_to_read(model, task.pe)):
                     return False
         return True
+
+    def _rows_to_read(self, model: JobModel, source: str) -> tuple[Row, ...]:
+        """Return the rows of a live source: all, or those past the position at which its tasks have agreed to begin."""
+        content = self.world.locations[str(model.job.log)].get("range_starts", {}).get(f"range_starts/{source}")
+        return model.load.trace[source][json.loads(content)[TABLE] if content is not None else 0 :]
 
     def is_complete(self, model: JobModel) -> bool:
         """Return whether every sink has a final output for every epoch up to the last one with rows."""
@@ -420,7 +426,7 @@ class Watch:
             sources[task.pe, task.task] = tuple(rows)
             committed.setdefault(task.pe, []).extend((row[1], row[2]) for row in rows)
         for source, pairs in committed.items():
-            expected = Counter((row[1], row[2]) for row in model.load.trace[source])
+            expected = Counter((row[1], row[2]) for row in self._rows_to_read(model, source))
             if Counter(pairs) != expected:
                 lost, extra = expected - Counter(pairs), Counter(pairs) - expected
                 self.report(
