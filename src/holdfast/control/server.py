@@ -19,10 +19,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.control.api.calls import ApiAnswer, Tokens, answer_response
 from holdfast.control.api.guard import refuse_as_standby
-from holdfast.control.api.listening import ADDRESS, Listening, allow_connections, write_whole
+from holdfast.control.api.listening import ADDRESS, Listening, allow_connections
 from holdfast.control.orchestrator import Orchestrator
 from holdfast.control.settings import OrchestratorSettings
 from holdfast.control.storage.database import DatabaseUnreachable, Fenced, LeaseExpired
+from holdfast.documents.whole_files import replace_file
 from holdfast.errors import HoldfastError
 
 LOCK = "serve.lock"
@@ -220,14 +221,14 @@ def write_address(work: Path, url: str) -> None:
     path, text = work / ADDRESS, url + "\n"
     try:
         if not path.exists() or path.read_bytes() != text.encode():
-            write_whole(path, text)
+            replace_file(path, text)
     except OSError as error:
         raise HoldfastError(f"'{path}' cannot be written: {error.strerror}; make room, or give another --work") from error
 
 
 def _token(path: Path) -> str:
     if not path.exists():
-        write_whole(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
+        replace_file(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
     text = path.read_bytes().decode("ascii", errors="replace").strip()
     if not (text and text.isascii() and text.isprintable()):
         raise HoldfastError(f"token file '{path}' has no token, which is one line of ASCII; remove the file to create a new one")

@@ -17,14 +17,14 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], object]) -> Non
         replace_file(path, content)
 
 
-def replace_file(path: Path, content: str | Callable[[IO[bytes]], object]) -> None:
+def replace_file(path: Path, content: str | Callable[[IO[bytes]], object], *, mode: int = 0o644) -> None:
     """Replace the file at path in one step by a text, or by what a function writes to the open file. Raises OSError.
 
-    If the process dies, the path has either the old or the complete new content.
+    If the process dies, the path has either the old or the complete new content. `mode` is the most that others may do with it.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             if callable(content):
                 content(file)
             else:

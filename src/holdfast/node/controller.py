@@ -84,9 +84,11 @@ class NodeController:
         agents: AgentProcesses | None = None,
         hung_after_s: float = HUNG_S,
         inject: Callable[[FaultOrder], None] | None = None,
+        write_presence: Callable[[], None] | None = None,
     ) -> None:
         self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
         self._inject, self._fault = inject, 0
+        self._write_presence = write_presence
         self._log, self._rng, self._now = log, rng, monotonic
         self._state_lock = asyncio.Lock()  # held while an assignment is accepted, and while changes are looked for and recorded
         self._new_reports = asyncio.Event()
@@ -160,7 +162,7 @@ class NodeController:
             try:
                 await self._register()
                 try:
-                    await _first_of(self._send_beats(), self._fetch_assignments())
+                    await _first_of(self._send_beats(), self._fetch_assignments(), self._hold_presence())
                 finally:
                     last_contact_s = self._now()
             except LinkError as error:
@@ -304,6 +306,16 @@ class NodeController:
             if assignment_order(newer) > assignment_order(self.assignment):
                 await self._accept(newer.model_copy(update={"faults": ()}))
                 await self._carry_out(newer.faults)
+
+    async def _hold_presence(self) -> None:
+        """Keep a request to the orchestrator open, if the PE host is a process that does so, too."""
+        if self._write_presence is not None:
+            self._write_presence()
+            with contextlib.suppress(CallRefused):  # the orchestrator is too old to know the call
+                while True:
+                    await self.link.hold_presence()
+                    await asyncio.sleep(RETRY_S)
+        await asyncio.Event().wait()
 
     async def _carry_out(self, orders: Iterable[FaultOrder]) -> None:
         """Inject the faults that are new. The orchestrator is told before, because a fault may kill this process."""

@@ -31,6 +31,7 @@ import psutil
 
 from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus, State
 from holdfast.protocol.node_files import ASSIGNMENT, WatchedFile, take_failure_request, write_status
+from holdfast.protocol.presence import hold_presence
 
 STARTS = "starts.log"
 """A log with one line per start of a replica: its key, its incarnation, the PE host's process number, the time."""
@@ -164,6 +165,7 @@ class LightHost:
 
     def run(self) -> None:
         """Serve until `stop` is set or the work folder is removed."""
+        threading.Thread(target=hold_presence, args=(self.work, self.stop), name="presence", daemon=True).start()
         while not self.stop.is_set():
             try:
                 self._tick(time.monotonic())

@@ -132,6 +132,7 @@ async def _serve(
         agents=_agents(node, host.work),
         hung_after_s=hung_after_s,
         inject=partial(inject_fault, work=host.work, light=node.host_kind == "light"),
+        write_presence=partial(link.write_presence, host.work, certificate=certificate),
     )
     if metrics_port is not None:
         from holdfast.node.metrics import serve_metrics

@@ -32,9 +32,9 @@ class HttpClient(Protocol):
     """Sends requests. Connections are kept open between requests, and requests may overlap."""
 
     async def call(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float | None
     ) -> HttpResponse:
-        """Send a request and return the response, with any status. Raises NoResponse."""
+        """Send a request and return the response, with any status. Raises NoResponse, after `limit_s` unless that is None."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -52,7 +52,7 @@ class HttpxClient:
         )
 
     async def call(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float | None
     ) -> HttpResponse:
         try:
             async with asyncio.timeout(limit_s):

@@ -6,6 +6,7 @@ Either process can be killed and finds the other again. The files are:
 - `host.json`: a HostStatus, written by the PE host;
 - `fail.json`: a FailureRequest, written by the process that injects a fault, and removed by a light PE host. PE hosts on Spark
   take fault orders from the folder `faults`;
+- `presence.json`: where the PE host opens its request to the orchestrator (`presence.py`), written by the controller;
 - `host.pid` and `host.log`: the PE host's process number and output;
 - `host.lock` and `node.lock`: locked by the PE host and the controller while they live. `node.lock` contains the controller's
   process number.

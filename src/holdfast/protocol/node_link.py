@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.protocol.http_client import HttpClient, HttpResponse, NoResponse
 from holdfast.protocol.messages import NODE_HEADER, NOT_LEADER, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
 from holdfast.protocol.node_token import own_token
+from holdfast.protocol.presence import Presence, presence_path, write_presence
 
 POLL_S = 20.0
 """How long the orchestrator may hold a request for an assignment open."""
@@ -188,10 +189,21 @@ class NodeLink:
         response = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
         return None if response.status == 204 else _parse(response, Assignment)
 
+    async def hold_presence(self) -> None:
+        """Keep a request open until the orchestrator stops. Raises CallRefused if the orchestrator is too old to know the call."""
+        await self._call("GET", presence_path(self.name, holder="controller"), None, limit_s=None)
+
+    def write_presence(self, work: Path, *, certificate: Path | None) -> None:
+        """Write where, and with which token, the PE host in a work folder opens its own request."""
+        address = self._address = self._address or self._locate()
+        url = address.urls[self._leader % len(address.urls)]
+        trusted = None if certificate is None else str(certificate.absolute())
+        write_presence(work, Presence(url=url, node=self.name, token=own_token(address.token, self.name), certificate=trusted))
+
     async def close(self) -> None:
         await self._http.close()
 
-    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> HttpResponse:
+    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float | None = CALL_S) -> HttpResponse:
         address = self._address = self._address or self._locate()
         url = address.urls[self._leader % len(address.urls)]
         try:

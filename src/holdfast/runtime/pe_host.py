@@ -27,6 +27,7 @@ from holdfast.documents.history import History
 from holdfast.engine.session import SparkCheck, open_session
 from holdfast.errors import HoldfastError, LogError, MachineError
 from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus
+from holdfast.protocol.presence import hold_presence
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import ReplicaLoop
 from holdfast.runtime.warm_up import rehearse
@@ -86,6 +87,7 @@ class PeHost:
         """Start Spark and apply assignments until `stopping` is set. On a cluster, use no more than the node's own cores."""
         settings = {**SPARK, **share_of_cluster(master, cores), "spark.executor.memory": memory}
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        threading.Thread(target=hold_presence, args=(self._work, self.stopping), name="presence", daemon=True).start()
         try:
             self._spark = open_session(master, name=f"holdfast {self._node}", memory=memory, ui=ui, settings=settings)
         except HoldfastError as error:

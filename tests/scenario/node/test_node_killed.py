@@ -12,7 +12,8 @@ import pytest
 
 from holdfast.documents.job import Job, LightPe, Policy
 from holdfast.node.pe_hosts import living_host
-from holdfast.protocol.node_files import FailureRequest, request_failure
+from holdfast.protocol.node_files import PID, FailureRequest, request_failure
+from holdfast.protocol.presence import PRESENCE, RETRY_S
 from holdfast.trial.process_cluster import ProcessCluster
 from holdfast_papers.system_s.recovery_study import cancel_all, recover, running, unsettled
 
@@ -105,6 +106,7 @@ def test_hung_host_is_killed_and_its_replicas_continue(cluster):
     cluster.wait_until(lambda: living_host(cluster.node_work("n1")) not in (None, stopped), limit_s=LIMIT_S, what="another host")
     assert "s and was killed; starting it again" in cluster.last_log_lines("n1")
     assert once(cluster)
+    cluster.wait_until(lambda: held(cluster, "n1"), limit_s=LIMIT_S, what="the new PE host's request is open")
     cluster.kill("n1")
     cluster.start_node("n1")
 
@@ -192,3 +194,27 @@ def test_serve_reports_an_unusable_work_folder(tmp_path):
     assert done.returncode == 2
     assert "cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def events_of(cluster: ProcessCluster, name: str) -> list[str]:
+    return [event["text"] for event in cluster.client.events()["events"] if event.get("node") == name]
+
+
+def test_node_whose_processes_die_is_lost_at_once(cluster):
+    cluster.wait_until(lambda: held(cluster, "n3"), limit_s=LIMIT_S, what="the PE host's request is open")
+    cluster.kill("n3")
+    cluster.start_node("n3")
+    cluster.wait_for_nodes(len(NODES))
+    assert not any("is lost" in text for text in events_of(cluster, "n3")), "its PE host lived"
+    cluster.wait_until(lambda: held(cluster, "n3"), limit_s=LIMIT_S, what="the PE host's request is open")
+    cluster.kill("n3")
+    cluster.kill_host("n3")
+    lost = "node n3 is lost: its processes closed their connections"  # beats would be missed after 20 s
+    cluster.wait_until(lambda: lost in events_of(cluster, "n3"), limit_s=15, what=lost)
+    cluster.start_node("n3")
+
+
+def held(cluster: ProcessCluster, name: str) -> bool:
+    """Return whether the PE host of a node has had the time to open its request: it looks for the file every second."""
+    files = [cluster.node_work(name) / file for file in (PRESENCE, PID)]
+    return all(file.exists() and time.time() - file.stat().st_mtime > 3 * RETRY_S for file in files)

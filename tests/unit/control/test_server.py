@@ -53,7 +53,7 @@ def test_full_disk_matters_only_if_the_address_changes(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     server.write_address(tmp_path, "http://127.0.0.1:8470")
-    monkeypatch.setattr(server, "write_whole", full)
+    monkeypatch.setattr(server, "replace_file", full)
     server.write_address(tmp_path, "http://127.0.0.1:8470")
     with pytest.raises(HoldfastError, match=r"/address' cannot be written: No space left on device; make room, or give another"):
         server.write_address(tmp_path, "http://127.0.0.1:8471")

@@ -26,7 +26,7 @@ class LeanHttpClient:
         self._idle: dict[tuple[str, int], list[_Connection]] = {}
 
     async def call(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float | None
     ) -> HttpResponse:
         """Send a request and return the response. Raises NoResponse.
 

@@ -10,8 +10,9 @@ import contextlib
 import hmac
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
@@ -65,12 +66,14 @@ class QueryParameter:
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A request as its handler gets it: the query and the body's document are checked. `node` is the node that calls."""
+    """A request as its handler gets it: the query and the body's document are checked. `node` is the node that calls, and
+    `until_disconnected` waits until the caller has closed its connection."""
 
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any = None
     node: str = ""
+    until_disconnected: Callable[[], Coroutine[Any, Any, None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +253,8 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
                 body = await read_body(request, call.max_bytes)
                 in_thread = call.strict and len(body) > LONG_BYTES
                 document = await asyncio.to_thread(read_document, call, body) if in_thread else read_document(call, body)
-            return answer_response(await call.handler(ApiRequest(request.path_params, query, document, node)))
+            asked = ApiRequest(request.path_params, query, document, node, partial(_until_disconnected, request))
+            return answer_response(await call.handler(asked))
         except Refusal as refusal:
             response = DiscardingResponse if refusal.unread else Response
             return error_response(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, response=response)
@@ -261,6 +265,11 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
             return error_response(status, str(error), headers={"Retry-After": "2"} if status == 503 else None)
 
     return answer
+
+
+async def _until_disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def answer_response(answer: ApiAnswer | StreamedAnswer) -> Response:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import resource
 import socket
 import time
@@ -117,20 +116,6 @@ def _check_pair(certificate: Path, key: Path) -> None:
             f"certificate '{certificate}' and key '{key}' cannot be used: {error}; "
             "give PEM files that belong together, the key without a password"
         ) from error
-
-
-def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a small file completely or not at all, and flush it to disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _last_port(work: Path) -> list[int]:

@@ -22,7 +22,7 @@ from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
 from holdfast.control.api.submission_checks import job_errors, offer_errors
 from holdfast.control.jobs.state_machine import Event
-from holdfast.control.nodes.resource_manager import REGISTRATION_BURST, REGISTRATIONS_PER_S
+from holdfast.control.nodes.resource_manager import HOLDERS, REGISTRATION_BURST, REGISTRATIONS_PER_S
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
 from holdfast.documents.document import FieldError, Part
@@ -150,6 +150,11 @@ class Api(Plugin):
             Call(
                 "GET", "/v1/nodes/{name}/assignment", "Wait for a newer assignment of a node", self.assignment, token="node",
                 query=poll, answer=Assignment, statuses=(204, 409, 422), tag="nodes",
+            ),
+            Call(
+                "GET", "/v1/nodes/{name}/presence", "Stay open as long as a process of a node lives", self.presence, token="node",
+                query=(QueryParameter("holder", "string", default="host", description="the process: controller or host"),),
+                status=204, statuses=(422,), tag="nodes",
             ),
             *self.orchestrator.faults.calls(),
             *self.orchestrator.agents.calls(),
@@ -298,6 +303,20 @@ class Api(Plugin):
             wait_s=POLL_S,
         )
         return ApiAnswer(newer)
+
+    async def presence(self, request: ApiRequest) -> ApiAnswer:
+        """Hold the request until its caller disconnects or the orchestrator stops."""
+        holder = request.query["holder"]
+        if holder not in HOLDERS:
+            raise Refusal(422, f"there is no holder '{holder[:60]}'; holders are: {', '.join(HOLDERS)}")
+        assert request.until_disconnected is not None
+        disconnected = asyncio.create_task(request.until_disconnected())
+        with self.orchestrator.resources.presence(request.path["name"], holder):
+            try:
+                await asyncio.wait({disconnected, self.orchestrator.ended}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                disconnected.cancel()
+        return ApiAnswer(None, status=204)
 
     async def _wait_until_durable(self, event: Event | None) -> None:
         """Wait until an event is processed and stored. A caller that gets no answer must repeat its call."""

@@ -7,9 +7,11 @@ a pause of the orchestrator.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import math
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,6 +43,11 @@ REGISTRATIONS_PER_S, REGISTRATION_BURST = 5.0, 20.0
 """How often a node may register again: per second, and in a burst. After each registration, all jobs that wait for room try
 again."""
 
+HOLDERS = ("controller", "host")
+"""The processes of a node that keep a request open while they live."""
+TOGETHER_S, CONFIRM_S = 0.25, 0.5
+"""If both close their last requests within the first time, they have died together. The node then counts as lost unless it is heard
+from within the second time."""
 FAULT_TAKEN_S = 5.0
 GATHER_S = 0.02
 """How long a changed assignment waits for further changes, because many jobs at once change every node many times."""
@@ -138,6 +145,8 @@ class ResourceManager(Plugin):
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
         self._capacity_freed = False
+        self._presences: Counter[tuple[str, str]] = Counter()
+        self._vanished_s: dict[tuple[str, str], float] = {}
         self._of_later_term: set[str] = set()
         self._fault_numbers = itertools.count(1)
         self._forgotten = 0  # the highest generation of forgotten nodes: one that returns still has its last assignment
@@ -295,6 +304,30 @@ class ResourceManager(Plugin):
         self._capacity_freed = False
         if not self.orchestrator.stopping:
             self._notify_changed()
+
+    @contextlib.contextmanager
+    def presence(self, name: str, holder: str) -> Iterator[None]:
+        """Count an open request of a node's process. When the last one closes, the node has probably died."""
+        self._presences[name, holder] += 1
+        try:
+            yield
+        finally:
+            self._presences[name, holder] -= 1
+            self._vanished_s[name, holder] = self._now_s()
+            if self._have_died_together(name) and not self.orchestrator.stopping:
+                self.orchestrator.spawn(self._confirm_death(name))
+
+    def _have_died_together(self, name: str) -> bool:
+        """Return whether both processes of a node had a request open, and have closed their last ones at about the same time."""
+        closed_s = [self._vanished_s.get((name, holder), -math.inf) for holder in HOLDERS]
+        return max(closed_s) - min(closed_s) <= TOGETHER_S and not any(self._presences[name, holder] for holder in HOLDERS)
+
+    async def _confirm_death(self, name: str) -> None:
+        node, since_s = self.nodes.get(name), self._now_s()
+        await self.orchestrator.time.sleep(CONFIRM_S)
+        is_silent = node is not None and node.state == "up" and self.nodes.get(name) is node and node.last_beat_s <= since_s
+        if node is not None and is_silent and self._have_died_together(name):
+            self.mark_lost(node, "its processes closed their connections")
 
     async def drain(self, node: Node, draining: bool) -> None:
         """Drain a node, so that its replicas move away and it gets no new ones, or use it again."""

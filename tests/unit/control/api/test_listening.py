@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.serve import serve
-from holdfast.control.api.listening import Listening, bind, write_whole
+from holdfast.control.api.listening import Listening, bind
 from holdfast.errors import HoldfastError
 
 
@@ -38,13 +38,6 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
 def test_limit_of_open_files_is_raised():
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True\n"
-
-
-def test_failed_write_leaves_no_temporary_file(tmp_path):
-    (tmp_path / "token").mkdir()
-    with pytest.raises(IsADirectoryError):
-        write_whole(tmp_path / "token", "secret")
-    assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
 def test_invalid_certificate_is_reported_before_anything_is_created(tmp_path):

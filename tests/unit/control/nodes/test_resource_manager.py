@@ -1,12 +1,17 @@
 """Nodes: registration, beats, loss, return and draining."""
 
+import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.control.nodes import resource_manager
 from holdfast.control.nodes.resource_manager import FORGOTTEN_S, MAX_NODES, REGISTRATION_BURST, WakingTime, beat_every_s
 
-from ..conditions import has_replicas, is_drained, is_empty, nodes
+from ..conditions import has_event, has_replicas, is_drained, is_empty, nodes
 from ..conftest import SimulatedNode, alive, cluster, running
 
 
@@ -208,3 +213,35 @@ async def test_node_with_only_ended_replicas_is_drained(settings):
         n1.report(f"{number}:y/0.0" if f"{number}:y/0.0" in n1.has else f"{number}:y/0.1", "finished")
         await control.call("POST", "/v1/nodes/n1/drain", json={})
         await control.until(lambda: is_drained(control, "n1"))
+
+
+async def test_node_whose_processes_die_together_is_lost_at_once(settings):
+    async with running(replace(settings, lost_after_s=600.0)) as control:
+        (n1,) = nodes(control, "n1")
+        await n1.register()
+        resources = control.orchestrator.resources
+        with resources.presence("n1", "controller"), resources.presence("n1", "host"):
+            pass
+        await control.until(lambda: has_event(control, "node n1 is lost: its processes closed their connections"))
+
+
+@pytest.mark.parametrize("sign", ["beat", "registration", "host", "controller", "later"])
+async def test_node_that_gives_a_sign_of_life_is_not_lost(settings, monkeypatch, sign):
+    monkeypatch.setattr(resource_manager, "CONFIRM_S", 0.1)
+    monkeypatch.setattr(resource_manager, "TOGETHER_S", 0.1)
+    async with running(replace(settings, lost_after_s=600.0)) as control:
+        (n1,) = nodes(control, "n1")
+        await n1.register()
+        resources = control.orchestrator.resources
+        with resources.presence("n1", "controller"):
+            with resources.presence("n1", "host"):
+                pass
+            if sign == "later":
+                await asyncio.sleep(0.2)
+        if sign == "beat":
+            await n1.beat()
+        elif sign == "registration":
+            await n1.register()
+        with resources.presence("n1", sign) if sign in ("host", "controller") else nullcontext():
+            await asyncio.sleep(0.3)
+            assert resources.nodes["n1"].state == "up"
