@@ -315,15 +315,15 @@ class ResourceManager(Plugin):
             self._presences[name, holder] -= 1
             self._vanished_s[name, holder] = self._now_s()
             if self._have_died_together(name) and not self.orchestrator.stopping:
-                self.orchestrator.spawn(self._confirm_death(name))
+                self.orchestrator.spawn(self._confirm_death(name, self.nodes.get(name), self._now_s()))
 
     def _have_died_together(self, name: str) -> bool:
         """Return whether both processes of a node had a request open, and have closed their last ones at about the same time."""
         closed_s = [self._vanished_s.get((name, holder), -math.inf) for holder in HOLDERS]
         return max(closed_s) - min(closed_s) <= TOGETHER_S and not any(self._presences[name, holder] for holder in HOLDERS)
 
-    async def _confirm_death(self, name: str) -> None:
-        node, since_s = self.nodes.get(name), self._now_s()
+    async def _confirm_death(self, name: str, node: Node | None, since_s: float) -> None:
+        """Mark a node as lost whose processes have died at `since_s`, unless it gives a sign of life."""
         await self.orchestrator.time.sleep(CONFIRM_S)
         is_silent = node is not None and node.state == "up" and self.nodes.get(name) is node and node.last_beat_s <= since_s
         if node is not None and is_silent and self._have_died_together(name):
