@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pyspark
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 JARS = Path(sys.prefix) / "kafka" / "jars"
 LIMIT_S = 120
@@ -18,15 +26,21 @@ CLUSTER_ID = "aG9sZGZhc3QtdGVzdHMtMQ"
 
 
 class Broker:
-    """A broker with its own folder. It can be killed and started again."""
+    """A broker with its own folder. It can be killed and started again. `secure_servers` accepts the user `guest` with `secret`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, controller_port = folder, free_port(), free_port()
-        self.servers = f"127.0.0.1:{self.port}"
+        self.servers, self.secure_servers = f"127.0.0.1:{self.port}", f"127.0.0.1:{free_port()}"
         (folder / "server.properties").write_text(
             f"process.roles=broker,controller\nnode.id=1\ncontroller.quorum.voters=1@127.0.0.1:{controller_port}\n"
-            f"listeners=PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller_port}\n"
-            f"advertised.listeners=PLAINTEXT://{self.servers}\ncontroller.listener.names=CONTROLLER\nlog.dirs={folder}/data\n"
+            f"listeners=PLAINTEXT://{self.servers},SASL_PLAINTEXT://{self.secure_servers},CONTROLLER://127.0.0.1:{controller_port}\n"
+            f"advertised.listeners=PLAINTEXT://{self.servers},SASL_PLAINTEXT://{self.secure_servers}\nsasl.enabled.mechanisms=PLAIN\n"
+            "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT\n"
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config="
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_guest="secret";\n'
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\n"
+            "allow.everyone.if.no.acl.found=true\n"
+            f"controller.listener.names=CONTROLLER\nlog.dirs={folder}/data\n"
             "offsets.topic.replication.factor=1\noffsets.topic.num.partitions=1\ntransaction.state.log.replication.factor=1\n"
             "transaction.state.log.min.isr=1\ntransaction.state.log.num.partitions=1\ngroup.initial.rebalance.delay.ms=0\n"
             "auto.create.topics.enable=false\nlog.retention.check.interval.ms=1000\n"
@@ -78,6 +92,13 @@ class Broker:
                     messages.append(({k: v.decode() for k, v in message.headers() or []}, message.value()))
         consumer.close()
         return messages
+
+    def permit_only(self, operation: AclOperation, kind: ResourceType, name: str) -> None:
+        """Permit the user `guest` of the secure listener only one operation on a topic, group or transactional id."""
+        who = {"principal": "User:guest", "host": "*", "permission_type": AclPermissionType.ALLOW}
+        acl = AclBinding(kind, name, ResourcePatternType.LITERAL, operation=operation, **who)
+        for future in self.admin.create_acls([acl]).values():
+            future.result(LIMIT_S)
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)

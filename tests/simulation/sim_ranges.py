@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from holdfast.app.writers import WriteToken
 from holdfast.documents.job import Task
 from holdfast.log.range_claims import Positions, Range
 
@@ -57,8 +58,11 @@ class SimRangeReader:
         columns = [pa.array([row[number] for row in content], pa.int64()) for number in (1, 2)]
         return pa.Table.from_arrays(columns, schema=COLUMNS)
 
-    def backlog(self, at: Positions) -> int | None:
-        return None
+    def write_dead_letters(self, token: WriteToken) -> None:
+        raise AssertionError("all messages can be parsed")
+
+    def backlog(self, at: Positions) -> dict[str, int]:
+        return {}
 
     def close(self) -> None:
         pass

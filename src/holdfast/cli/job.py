@@ -55,8 +55,11 @@ def print_job(job: dict[str, Any]) -> None:
             status = replica["status"] or {}
             live = f", epoch {status['live']}" if status.get("live") is not None else ""
             idle = "" if replica["active"] else ", idle by request"
-            error = f": {replica['error']}" if replica["error"] else ""
+            rows_behind = sum(status.get("rows_behind", {}).values())
+            behind = f", {rows_behind:,} rows behind" if rows_behind else ""
+            reason = replica["error"] or status.get("error")
+            error = f": {reason}" if reason else ""
             click.echo(
-                f"    .{replica['replica']} on {replica['node']}: {replica['state']}{live}{idle}, "
+                f"    .{replica['replica']} on {replica['node']}: {replica['state']}{live}{behind}{idle}, "
                 f"incarnation {replica['incarnation']}, rank {replica['rank']}{error}"
             )

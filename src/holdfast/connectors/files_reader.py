@@ -8,6 +8,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
+from holdfast.app.writers import WriteToken
 from holdfast.documents.source_inputs import FilesInput
 from holdfast.errors import ExternalError, HoldfastError, LogError
 from holdfast.log import Store
@@ -48,8 +49,11 @@ class FilesReader:
         own = [name for name in names if zlib.crc32(name.encode()) % self._tasks == self._task]
         return pa.concat_tables([self._schema.empty_table(), *(self._read_file(name) for name in own)])
 
-    def backlog(self, at: Positions) -> int | None:
-        return None
+    def write_dead_letters(self, token: WriteToken) -> None:
+        pass
+
+    def backlog(self, at: Positions) -> dict[str, int]:
+        return {}
 
     def close(self) -> None:
         pass

@@ -6,50 +6,71 @@ from typing import Any
 from holdfast.errors import ExternalError, HoldfastError
 
 TIMEOUT_S = 10.0
+_PASSING_NAMES = (
+    "_TRANSPORT _ALL_BROKERS_DOWN _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT _RESOLVE _UNKNOWN_PARTITION _NOENT _WAIT_COORD "
+    "LEADER_NOT_AVAILABLE NOT_LEADER_FOR_PARTITION REQUEST_TIMED_OUT BROKER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE "
+    "NETWORK_EXCEPTION COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR NOT_ENOUGH_REPLICAS "
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND OFFSET_NOT_AVAILABLE CONCURRENT_TRANSACTIONS UNSTABLE_OFFSET_COMMIT REBALANCE_IN_PROGRESS "
+    "FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH KAFKA_STORAGE_ERROR"
+)
+PASSING = frozenset(_PASSING_NAMES.split())
+"""The names of errors that pass when brokers are back, or have chosen a leader."""
+
+ADVICE = {
+    "UNKNOWN_TOPIC_OR_PART": "create the topic, or correct its name",
+    "_UNKNOWN_TOPIC": "create the topic, or correct its name",
+    "TOPIC_AUTHORIZATION_FAILED": "ask for the permission to use the topic",
+    "GROUP_AUTHORIZATION_FAILED": "ask for the permission to use the consumer group",
+    "CLUSTER_AUTHORIZATION_FAILED": "ask for the permission to use the cluster",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "ask for the permission to use the transactional id",
+    "SASL_AUTHENTICATION_FAILED": "check the user name and password in 'settings'",
+    "_AUTHENTICATION": "check the user name and password in 'settings'",
+}
 
 logger = logging.getLogger("holdfast.kafka")
 logger.setLevel(logging.CRITICAL)  # librdkafka repeats every failed connection; holdfast reports the error once
 
 
-def client_settings(servers: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of a client for its servers."""
-    return {"bootstrap.servers": servers, "socket.connection.setup.timeout.ms": 5000, **settings}
+class KafkaCluster:
+    """A Kafka cluster as one source or writer sees it: settings of its clients, and errors that say what to do.
 
+    Raises HoldfastError if the package confluent-kafka is not installed.
+    """
 
-def kafka_library(what: str) -> Any:
-    """Return the package confluent_kafka, which `what` needs. Raises HoldfastError if it is not installed."""
-    try:
-        import confluent_kafka
-        import confluent_kafka.admin
-    except ImportError as error:
-        raise HoldfastError(f"{what} needs the package confluent-kafka; run: pip install 'holdfast[kafka]'") from error
-    return confluent_kafka
+    def __init__(self, what: str, servers: str, settings: dict[str, Any]) -> None:
+        try:
+            import confluent_kafka
+            import confluent_kafka.admin
+        except ImportError as error:
+            raise HoldfastError(f"{what} needs the package confluent-kafka; run: pip install 'holdfast[kafka]'") from error
+        self.library: Any = confluent_kafka
+        self.servers, self._what = servers, what
+        self._login_error: Any = None
+        common = {"bootstrap.servers": servers, "socket.connection.setup.timeout.ms": 5000, "error_cb": self._note_error}
+        self.settings = {**common, **settings}
+        self.admin: Any = confluent_kafka.admin.AdminClient(self.settings, logger=logger)
 
+    def topics(self, name: str | None = None) -> dict[str, Any]:
+        """Return what the cluster shows of its topics, or of one topic."""
+        try:
+            topics: dict[str, Any] = self.admin.list_topics(name, timeout=TIMEOUT_S).topics
+        except self.library.KafkaException as error:
+            raise self.describe("cannot list the topics", error.args[0]) from error
+        return topics
 
-def describe_error(what: str, servers: str, error: Any) -> HoldfastError:
-    """Return the error to raise for a KafkaError: an ExternalError if waiting may help."""
-    from confluent_kafka import KafkaError
+    def describe(self, what_fails: str, error: Any) -> HoldfastError:
+        """Return the error to raise for a KafkaError: an ExternalError if waiting may help."""
+        self.admin.poll(0)
+        login_error, self._login_error = self._login_error, None
+        error = login_error or error
+        text = f"{self._what} {what_fails} on {self.servers}: {error.str()}"
+        if error.name() in ADVICE:
+            return HoldfastError(f"{text}; {ADVICE[error.name()]}")
+        if error.retriable() or error.txn_requires_abort() or error.name() in PASSING:
+            return ExternalError(f"{text}; is a broker running there?")
+        return HoldfastError(text)
 
-    advice = {
-        KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or correct its name",
-        KafkaError._UNKNOWN_TOPIC: "create the topic, or correct its name",
-        KafkaError.TOPIC_AUTHORIZATION_FAILED: "ask for the permission to use the topic",
-        KafkaError.GROUP_AUTHORIZATION_FAILED: "ask for the permission to use the consumer group",
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED: "ask for the permission to use the cluster",
-        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "ask for the permission to use the transactional id",
-        KafkaError.SASL_AUTHENTICATION_FAILED: "check the user name and password in 'settings'",
-        KafkaError._AUTHENTICATION: "check the user name and password in 'settings'",
-    }.get(error.code())
-    text = f"{what} on {servers}: {error.str()}"
-    if advice is not None:
-        return HoldfastError(f"{text}; {advice}")
-    waits = error.retriable() or error.code() in (
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError._RESOLVE,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.REQUEST_TIMED_OUT,
-    )
-    return ExternalError(f"{text}; is a broker running there?") if waits else HoldfastError(text)
+    def _note_error(self, error: Any) -> None:
+        """Remember why a client cannot log in. The call that fails reports only that no broker answers."""
+        if error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+            self._login_error = error

@@ -3,33 +3,25 @@
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.json as pj
 
 from holdfast.documents.source_inputs import KafkaInput
-from holdfast.errors import HoldfastError
+from holdfast.errors import ExternalError, HoldfastError
 
 MESSAGE_COLUMNS = ("kafka_key", "kafka_topic", "kafka_partition", "kafka_offset", "kafka_timestamp")
 """Columns that are filled from the message itself, in every format of values."""
 
 ASSIGNED_COLUMNS = ("seq", "epoch")
+NO_TIMESTAMP = 0
+"""The kind of timestamp of a message without one: confluent_kafka.TIMESTAMP_NOT_AVAILABLE."""
+NOT_FOUND, FORBIDDEN = 404, (401, 403)
 
 
-@dataclass(frozen=True)
-class KafkaMessage:
-    """A message as it was read. `timestamp_ms` is None if the message has none."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-
-    def __str__(self) -> str:
-        return f"the message at offset {self.offset} of '{self.topic}' partition {self.partition}"
+KafkaMessage: TypeAlias = Any
+"""A Message of confluent_kafka. Copies of millions of them would take more time than their rows."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,17 @@ class BadMessage:
 
     message: KafkaMessage
     reason: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the message in a dead-letter topic: where it came from, and why it is there."""
+        message = self.message
+        where = {"topic": message.topic(), "partition": str(message.partition()), "offset": str(message.offset())}
+        return {**where, "reason": self.reason}
+
+    def __str__(self) -> str:
+        message = self.message
+        return f"the message at offset {message.offset()} of '{message.topic()}' partition {message.partition()}"
 
 
 ParseValues: TypeAlias = Callable[[Sequence[KafkaMessage]], pa.Table]
@@ -106,7 +109,7 @@ def _json_parser(schema: pa.Schema, options: KafkaInput, source: str) -> ParseVa
     def parse_values(messages: Sequence[KafkaMessage]) -> pa.Table:
         if not messages:
             return schema.empty_table()
-        values = [message.value for message in messages]
+        values = [message.value() for message in messages]
         if any(value is None or not value.strip() for value in values):
             raise ValueError("it is empty")
         content = io.BytesIO(b"\n".join(value for value in values if value is not None))
@@ -127,7 +130,7 @@ def _bytes_parser(schema: pa.Schema, options: KafkaInput, source: str) -> ParseV
         )
 
     def parse_values(messages: Sequence[KafkaMessage]) -> pa.Table:
-        values = pa.array([message.value for message in messages], pa.binary()).cast(schema.field(names[0]).type)
+        values = pa.array([message.value() for message in messages], pa.binary()).cast(schema.field(names[0]).type)
         return pa.table({names[0]: values})
 
     return parse_values
@@ -138,33 +141,43 @@ def _avro_parser(schema: pa.Schema, options: KafkaInput, source: str) -> ParseVa
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.avro import AvroDeserializer
+        from confluent_kafka.schema_registry.error import SchemaRegistryError
         from confluent_kafka.serialization import MessageField, SerializationContext
     except ImportError as error:
         raise HoldfastError(
             f"source '{source}' reads Avro, which needs {error.name}; run: pip install 'holdfast[kafka]'"
         ) from error
-    deserialize = AvroDeserializer(SchemaRegistryClient({"url": options.registry}))
+    deserialize = AvroDeserializer(SchemaRegistryClient({"url": options.registry, "max.retries": 0}))
+    registry = f"source '{source}' cannot use the schema registry {options.registry}"
 
     def parse_values(messages: Sequence[KafkaMessage]) -> pa.Table:
         try:
-            values = [deserialize(m.value, SerializationContext(m.topic, MessageField.VALUE)) for m in messages]
+            values = [deserialize(m.value(), SerializationContext(m.topic(), MessageField.VALUE)) for m in messages]
+            if None in values:
+                raise ValueError("it is empty")
+            return pa.Table.from_pylist(values, schema=schema)
+        except SchemaRegistryError as error:
+            if error.http_status_code == NOT_FOUND:
+                raise ValueError(f"its schema is not in the registry {options.registry}") from error
+            if error.http_status_code in FORBIDDEN:
+                raise HoldfastError(f"{registry}: {error}; check the user name and password in its URL") from error
+            raise ExternalError(f"{registry}: {error}") from error
         except Exception as error:  # the library raises errors of several unrelated classes
+            if type(error).__module__.startswith("httpx"):
+                raise ExternalError(f"{registry}: {error}; is it running?") from error
             raise ValueError(f"{type(error).__name__}: {error}") from error
-        if None in values:
-            raise ValueError("it is empty")
-        return pa.Table.from_pylist(values, schema=schema)
 
     return parse_values
 
 
 def _message_column(name: str, messages: Sequence[KafkaMessage]) -> pa.Array:
     if name == "kafka_key":
-        return pa.array([m.key for m in messages], pa.binary())
+        return pa.array([m.key() for m in messages], pa.binary())
     if name == "kafka_topic":
-        return pa.array([m.topic for m in messages], pa.string())
+        return pa.array([m.topic() for m in messages], pa.string())
     if name == "kafka_partition":
-        return pa.array([m.partition for m in messages], pa.int64())
+        return pa.array([m.partition() for m in messages], pa.int64())
     if name == "kafka_offset":
-        return pa.array([m.offset for m in messages], pa.int64())
-    times_us = [None if m.timestamp_ms is None else m.timestamp_ms * 1000 for m in messages]
+        return pa.array([m.offset() for m in messages], pa.int64())
+    times_us = [None if kind == NO_TIMESTAMP else time_ms * 1000 for kind, time_ms in (m.timestamp() for m in messages)]
     return pa.array(times_us, pa.timestamp("us", "UTC"))

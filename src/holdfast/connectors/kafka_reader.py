@@ -12,13 +12,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from holdfast.connectors.kafka_client import TIMEOUT_S, client_settings, describe_error, kafka_library, logger
-from holdfast.connectors.kafka_messages import KafkaMessage, MessageParser
+from holdfast.app.writers import WriteToken
+from holdfast.connectors.kafka_client import PASSING, TIMEOUT_S, KafkaCluster, logger
+from holdfast.connectors.kafka_messages import BadMessage, KafkaMessage, MessageParser
+from holdfast.connectors.kafka_transactions import TopicTransactions
 from holdfast.documents.source_inputs import KafkaInput
 from holdfast.errors import ExternalError, HoldfastError
 from holdfast.log.range_claims import Positions, Range
 
+FETCH_BYTES = 8 << 20
+"""How much the broker sends of a partition at once. librdkafka's default of 1 MB needs many round trips for a large epoch."""
 CONSUME_MESSAGES = 10_000
+CONSUME_S = 0.02
+"""How long one call waits for as many messages. The end of a range is noticed after the call."""
 SILENCE_LIMIT_S = 30.0
 """How long a read waits for the next message of a range before it reports that the broker does not answer."""
 PARTITIONS_EVERY_S = 5.0
@@ -32,20 +38,25 @@ class KafkaReader:
 
     def __init__(self, options: KafkaInput, schema: pa.Schema, *, source: str, task: int, tasks: int) -> None:
         self._what = f"source '{source}'"
-        self._kafka = kafka_library(self._what)
+        self._cluster = KafkaCluster(self._what, options.servers, options.settings)
+        self._kafka = self._cluster.library
         self._options, self._task, self._tasks = options, task, tasks
         self._parser = MessageParser(options, schema, source=source)
         group = {"group.id": f"holdfast-{source}", "enable.auto.commit": False}
         reading = {"auto.offset.reset": "error", "enable.partition.eof": True, "isolation.level": options.isolation}
-        common = client_settings(options.servers, options.settings)
-        self._consumer = self._kafka.Consumer({**common, **group, **reading}, logger=logger)
-        self._admin = self._kafka.admin.AdminClient(common, logger=logger)
+        faster = {"max.partition.fetch.bytes": FETCH_BYTES}
+        self._consumer = self._kafka.Consumer({**faster, **self._cluster.settings, **group, **reading}, logger=logger)
         self._names: list[str] = []
         self._look_again_s = 0.0
         self._next: dict[str, int] = {}
         self._ahead: dict[str, deque[KafkaMessage]] = {}
         self._partition_ends: dict[str, int] = {}
-        self._newest: Positions = {}
+        self._newest: dict[str, int] = {}
+        self._bad: list[BadMessage] = []
+        self._dead_letters = None
+        if options.dead_letter_topic is not None:
+            what = f"the writer of source '{source}' to dead-letter topic '{options.dead_letter_topic}'"
+            self._dead_letters = TopicTransactions(options.servers, options.dead_letter_topic, options.settings, what=what)
         self.bad_messages = self.lost_rows = 0
 
     def first(self) -> Positions:
@@ -79,26 +90,29 @@ class KafkaReader:
         table, bad = self._parser.parse(messages)
         if bad and self._options.on_bad_message == "fail":
             raise HoldfastError(
-                f"{self._what} cannot parse {bad[0].message} as {self._options.value}: {bad[0].reason}; correct the schema, or "
-                "give the source 'on_bad_message': 'skip'"
+                f"{self._what} cannot parse {bad[0]} as {self._options.value}: {bad[0].reason}; correct the schema, or "
+                "give the source 'on_bad_message': 'skip' or 'dead_letter'"
             )
-        self.bad_messages += len(bad)
+        self._bad, self.bad_messages = bad, self.bad_messages + len(bad)
         return table
 
-    def backlog(self, at: Positions) -> int | None:
-        return sum(int(offset) - int(at.get(name, 0)) for name, offset in self._newest.items()) if self._newest else None
+    def write_dead_letters(self, token: WriteToken) -> None:
+        if self._dead_letters is not None:
+            self._dead_letters.write((((bad.message.value(), bad.message.key()), bad.headers) for bad in self._bad), token)
+
+    def backlog(self, at: Positions) -> dict[str, int]:
+        return {name: offset - int(at.get(name, 0)) for name, offset in self._newest.items()}
 
     def close(self) -> None:
         self._consumer.close()
+        if self._dead_letters is not None:
+            self._dead_letters.close()
 
     def _partition_names(self) -> list[str]:
         """Return this task's partitions as 'topic:partition'. New ones are found within PARTITIONS_EVERY_S."""
         if self._names and time.monotonic() < self._look_again_s:
             return self._names
-        try:
-            topics = self._admin.list_topics(timeout=TIMEOUT_S).topics
-        except self._kafka.KafkaException as error:
-            raise describe_error(f"{self._what} cannot list the topics", self._options.servers, error.args[0]) from error
+        topics = self._cluster.topics()
         names = [
             f"{topic}:{partition}"
             for topic in sorted(self._topics_to_read(topics))
@@ -119,6 +133,9 @@ class KafkaReader:
         names = [name.strip() for name in (self._options.topic or "").split(",")]
         missing = [topic for topic in names if topic not in topics or topics[topic].error is not None]
         if missing:
+            error = topics[missing[0]].error if missing[0] in topics else None
+            if error is not None and error.name() in PASSING:
+                raise self._cluster.describe(f"cannot list topic '{missing[0]}'", error)
             known = ", ".join(sorted(topic for topic in topics if not topic.startswith("__"))[:20]) or "none"
             raise HoldfastError(
                 f"{self._what} reads topic '{missing[0]}', which {self._options.servers} does not have or does not show; its "
@@ -135,10 +152,10 @@ class KafkaReader:
             return {}
         try:
             request = dict.fromkeys(partitions.values(), spec)
-            futures = self._admin.list_offsets(request, isolation_level=isolation, request_timeout=TIMEOUT_S)
+            futures = self._cluster.admin.list_offsets(request, isolation_level=isolation, request_timeout=TIMEOUT_S)
             return {f"{p.topic}:{p.partition}": future.result().offset for p, future in futures.items()}
         except self._kafka.KafkaException as error:
-            raise describe_error(f"{self._what} cannot read offsets", self._options.servers, error.args[0]) from error
+            raise self._cluster.describe("cannot read offsets", error.args[0]) from error
 
     def _limited(self, start: Positions, ends: dict[str, int]) -> dict[str, int]:
         """Return the ends, moved back so that the range has about `rows_per_epoch` messages, divided over the partitions."""
@@ -179,26 +196,30 @@ class KafkaReader:
         Offsets of transactions' markers have no message. So a partition is complete when a later message, or its end, was seen.
         """
         ahead = self._ahead[name]
-        while ahead and ahead[0].offset < end:
+        while ahead and ahead[0].offset() < end:
             messages.append(ahead.popleft())
-        read_until = messages[-1].offset + 1 if messages else self._next[name]
+        read_until = messages[-1].offset() + 1 if messages else self._next[name]
         return bool(ahead) or read_until >= end or self._partition_ends.get(name, -1) >= end
 
     def _receive(self, deadline_s: float) -> bool:
         """Take messages from the consumer. Return whether there were any."""
-        batch = self._consumer.consume(CONSUME_MESSAGES, timeout=0.2)
+        batch = self._consumer.consume(CONSUME_MESSAGES, timeout=CONSUME_S)
+        queues: dict[tuple[str, int], deque[KafkaMessage]] = {
+            _topic_and_partition(name): ahead for name, ahead in self._ahead.items()
+        }
         for message in batch:
-            name = f"{message.topic()}:{message.partition()}"
             error = message.error()
             if error is None:
-                self._ahead[name].append(_copy(message, self._kafka.TIMESTAMP_NOT_AVAILABLE))
-            elif error.code() == self._kafka.KafkaError._PARTITION_EOF:
+                queues[message.topic(), message.partition()].append(message)
+                continue
+            name = f"{message.topic()}:{message.partition()}"
+            if error.code() == self._kafka.KafkaError._PARTITION_EOF:
                 self._partition_ends[name] = message.offset()
             elif error.code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
                 self._skip_lost(name)
             else:
                 self._next = {}  # assign again
-                raise describe_error(f"{self._what} cannot read", self._options.servers, error)
+                raise self._cluster.describe("cannot read", error)
         if not batch and time.monotonic() > deadline_s:
             self._next = {}
             raise ExternalError(
@@ -230,15 +251,3 @@ class KafkaReader:
 def _topic_and_partition(name: str) -> tuple[str, int]:
     topic, _, partition = name.rpartition(":")
     return topic, int(partition)
-
-
-def _copy(message: Any, no_timestamp: int) -> KafkaMessage:
-    kind, time_ms = message.timestamp()
-    return KafkaMessage(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        None if kind == no_timestamp else time_ms,
-        message.key(),
-        message.value(),
-    )

@@ -4,6 +4,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from holdfast.app.writers import WriteToken
 from holdfast.log.range_claims import Positions, Range
 
 
@@ -36,8 +37,15 @@ class RangeReader(Protocol):
         """Return the rows of a range in a fixed order, with those columns of the source's schema that the data has."""
         ...
 
-    def backlog(self, at: Positions) -> int | None:
-        """Return how many rows past a position were there when the data was last looked at; None if it cannot tell."""
+    def write_dead_letters(self, token: WriteToken) -> None:
+        """Write the messages of the last read that could not be parsed to the topic for them, if the options have one.
+
+        The messages of an epoch are written once, however many replicas do this. Raises FencedError if another one does it now.
+        """
+        ...
+
+    def backlog(self, at: Positions) -> dict[str, int]:
+        """Return how many rows past a position each part of the data had when it was last looked at; nothing if that is unknown."""
         ...
 
     def close(self) -> None:

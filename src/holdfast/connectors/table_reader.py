@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from holdfast.app.writers import WriteToken
 from holdfast.documents.source_inputs import TableInput
 from holdfast.errors import HoldfastError
 from holdfast.log.range_claims import Positions, Range
@@ -121,8 +122,11 @@ class TableReader:
                     break
         return pa.concat_tables(tables)
 
-    def backlog(self, at: Positions) -> int | None:
-        return None
+    def write_dead_letters(self, token: WriteToken) -> None:
+        pass
+
+    def backlog(self, at: Positions) -> dict[str, int]:
+        return {}
 
     def close(self) -> None:
         pass

@@ -22,7 +22,8 @@ class KafkaInput(Document):
     `kafka_partition`, `kafka_offset` and `kafka_timestamp`, if the schema has them, are filled from the message. A column `time`
     that a JSON or Avro value does not have receives the message's timestamp.
 
-    `on_bad_message` is what happens to a message that cannot be parsed: the source fails, or skips and counts it. `on_lost_rows`
+    `on_bad_message` is what happens to a message that cannot be parsed: the source fails, skips and counts it, or writes it to
+    `dead_letter_topic`, once, with headers that say where it came from and why it could not be parsed. `on_lost_rows`
     is what happens if the topic was truncated behind the source: it fails, or continues and reports the loss. At most
     `rows_per_epoch` rows enter an epoch; the others follow in the next ones.
     """
@@ -35,7 +36,8 @@ class KafkaInput(Document):
     value: Literal["json", "avro", "bytes"] = "json"
     registry: str | None = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    on_bad_message: Literal["fail", "skip"] = "fail"
+    on_bad_message: Literal["fail", "skip", "dead_letter"] = "fail"
+    dead_letter_topic: str | None = None
     on_lost_rows: Literal["fail", "report"] = "fail"
     rows_per_epoch: int | None = None
 
@@ -44,6 +46,8 @@ class KafkaInput(Document):
             yield FieldError((), "wanted either 'topic' or 'pattern'")
         if self.value == "avro" and self.registry is None:
             yield FieldError(("registry",), "is missing; Avro messages name their schemas by numbers in a schema registry")
+        if (self.on_bad_message == "dead_letter") != (self.dead_letter_topic is not None):
+            yield FieldError(("dead_letter_topic",), "wanted with 'on_bad_message': 'dead_letter', and only with it")
         if self.rows_per_epoch is not None:
             yield from at_least(1, ("rows_per_epoch",), self.rows_per_epoch)
         if isinstance(self.starting_offsets, dict):

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.run_ids import agree_on_run_id
 
 Positions: TypeAlias = Mapping[str, int | str]
 """A place in replayable data: for each part of it (such as a partition), where the next row begins."""
@@ -76,14 +77,18 @@ class RangeClaims:
             raise self._store.damage(key, error) from error
         return start
 
+    def run_id(self) -> str:
+        """Return the id with which the task writes to targets outside the log."""
+        return agree_on_run_id(self._store, f"{self._folder}run")
+
     def missing(self, epoch: int) -> HoldfastError:
         """Return the error for a claim that is gone although its epoch is needed."""
         return self._store.damage(self._name(epoch), "it is missing")
 
     def remove_until(self, epoch: int) -> None:
         """Remove the claims before an epoch at which the task has a checkpoint. The epoch's own claim says where to continue."""
-        names = [name for name in self._store.names(self._folder) if int(name.rsplit("/", 1)[1]) < epoch]
-        self._store.remove(names)
+        numbers = [name.rsplit("/", 1)[1] for name in self._store.names(self._folder)]
+        self._store.remove([self._name(int(number)) for number in numbers if number.isdigit() and int(number) < epoch])
 
     def _name(self, epoch: int) -> str:
         return f"{self._folder}{epoch:020d}"

@@ -59,10 +59,11 @@ class NodeCollector(Collector):
         yield CounterMetricFamily("holdfast_host_cpu_seconds", "CPU time of the PE host.", value=status.cpu_s)
         for name, text, of in HOST:
             yield GaugeMetricFamily(f"holdfast_host_{name}", text, value=of(status))
-        yield from _replica_metrics(status)
+        yield from replica_metrics(status)
 
 
-def _replica_metrics(status: HostStatus) -> Iterator[Metric]:
+def replica_metrics(status: HostStatus) -> Iterator[Metric]:
+    """Yield the metrics of the replicas in a status."""
     labels = {replica.key: _labels(replica.key) for replica in status.replicas}
     for name, text, of in REPLICA:
         family = GaugeMetricFamily(f"holdfast_replica_{name}", text, labels=("job", "pe", "task", "replica"))
@@ -71,6 +72,15 @@ def _replica_metrics(status: HostStatus) -> Iterator[Metric]:
             if value is not None:
                 family.add_metric(labels[replica.key], value)
         yield family
+    behind = GaugeMetricFamily(
+        "holdfast_source_rows_behind",
+        "Rows that a source had still to read when it last looked.",
+        labels=("job", "pe", "task", "replica", "partition"),
+    )
+    for replica in status.replicas:
+        for partition, rows in replica.rows_behind.items():
+            behind.add_metric((*labels[replica.key], partition), rows)
+    yield behind
     states = GaugeMetricFamily(
         "holdfast_replica_state", "1 for the present state of the replica.", labels=("job", "pe", "task", "replica", "state")
     )

@@ -151,8 +151,8 @@ class ReplicaStatus(Finite):
     """The status of a replica. `live` and `clean` are its positions: the last epoch processed from first and from final records.
 
     `error` explains a failure. A node gives the state `lost` to a replica whose PE host died. `lag_s` is its lag behind the close
-    of the newest epoch, `rows_s` its input rate, `latency_s` the time from an epoch's close to its commit. `caught_up`: it has
-    processed all available input.
+    of the newest epoch, `rows_s` its input rate, `latency_s` the time from an epoch's close to its commit. `rows_behind` is what a
+    source had still to read when it last looked, by partition. `caught_up`: it has processed all available input.
     """
 
     key: str
@@ -165,6 +165,7 @@ class ReplicaStatus(Finite):
     lag_s: float | None = None
     rows_s: float | None = None
     latency_s: float | None = None
+    rows_behind: dict[str, Whole] = Field(default_factory=dict)
     caught_up: bool = False
 
 

@@ -52,6 +52,11 @@ class Replica:
         """The quality of what the replica writes now."""
         return Quality.EXACT
 
+    @property
+    def rows_behind(self) -> dict[str, int]:
+        """How many rows a replayable source had still to read when it last looked, by partition."""
+        return {}
+
     def step(self) -> bool:
         """Do the next piece of work. Return whether there was any."""
         raise NotImplementedError

@@ -115,6 +115,7 @@ class ReplicaLoop:
             lag_s=lag_s,
             rows_s=self._rows_per_s if replica else None,
             latency_s=self._latency_s,
+            rows_behind=replica.rows_behind if replica else {},
             caught_up=replica is not None and not self._busy and live == clean,
         )
 
@@ -193,7 +194,8 @@ class ReplicaLoop:
         """Suppress an error of the log or the input, or of a full disk, and pause: the caller tries again. Every step is
         repeatable.
 
-        The replica's status shows the error. It is raised if it persists for LOG_WAIT_LIMIT_S.
+        The replica's status shows the error. It is raised if it persists for LOG_WAIT_LIMIT_S, unless a system outside the job is
+        unreachable: a restart would change nothing, and too many would make the replica count as broken.
         """
         try:
             yield
@@ -202,7 +204,7 @@ class ReplicaLoop:
                 raise
             now_s = self._time.elapsed_s()
             self._log_failing_since_s = self._log_failing_since_s or now_s
-            if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:
+            if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S and not isinstance(error, ExternalError):
                 raise
             what = "the log" if isinstance(error, LogError) else "a system outside" if isinstance(error, ExternalError) else "room"
             self.error = f"waits for {what}: {error}"

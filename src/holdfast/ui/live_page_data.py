@@ -262,5 +262,6 @@ def _replica_row(replica: PlacedReplica, epoch_base: int | None) -> ReplicaRow:
     status = replica.status
     return (
         replica.replica, replica.node, replica.state, replica.rank, replica.active, replica.incarnation, replica.failures,
-        replica.error, relative_epoch(status.live, epoch_base) if status else None, status.lag_s if status else None,
+        replica.error or (status and status.error), relative_epoch(status.live, epoch_base) if status else None,
+        status.lag_s if status else None, sum(status.rows_behind.values()) if status else 0,
     )  # fmt: skip

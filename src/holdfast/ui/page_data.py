@@ -16,7 +16,7 @@ TaskRow: TypeAlias = tuple[Any, ...]
 """(state, quality, live epoch, clean epoch, lag_s, rows_s, latency_s, replicas); each replica is a `ReplicaRow`."""
 
 ReplicaRow: TypeAlias = tuple[Any, ...]
-"""(number, node, state, rank, active, incarnation, failures, error, live epoch, lag_s)."""
+"""(number, node, state, rank, active, incarnation, failures, error, live epoch, lag_s, rows behind)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ class Playback:
         live, clean = relative_epoch(task.live, epoch_base), relative_epoch(task.clean, epoch_base)
         states = [replica["state"] for replica in task.replicas.values()]
         replicas = tuple(
-            (number, r["node"], r["state"], number, True, r["starts"], 0, r["error"], live, lag_s)
+            (number, r["node"], r["state"], number, True, r["starts"], 0, r["error"], live, lag_s, 0)
             for number, r in sorted(task.replicas.items())
         )
         if any(state in RUNNING_STATES for state in states):

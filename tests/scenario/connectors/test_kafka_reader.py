@@ -6,6 +6,7 @@ import json
 import pyarrow as pa
 import pytest
 
+from holdfast.app.writers import FencedError, WriteToken
 from holdfast.connectors.kafka_reader import KafkaReader
 from holdfast.documents.source_inputs import KafkaInput
 from holdfast.errors import ExternalError, HoldfastError
@@ -96,7 +97,8 @@ def test_rows_per_epoch_limits_a_range(broker, topic, open_reader):
         assert rows.num_rows == count
         users, start = users + rows["user"].to_pylist(), claimed.end
     assert users == list("abcdefghij")
-    assert reader.backlog(start) == 0
+    assert not any(reader.backlog(start).values())
+    assert sum(reader.backlog(reader.first()).values()) == 10
 
 
 def test_past_epoch_ends_at_the_messages_time(broker, topic, open_reader):
@@ -116,6 +118,26 @@ def test_bad_message_is_named_or_skipped(broker, topic, open_reader):
     assert skipping.bad_messages == 2
 
 
+def test_bad_messages_go_to_the_dead_letter_topic_once(broker, topic, open_reader):
+    dead = f"dead-{topic}"
+    broker.create_topic(dead)
+    broker.produce(topic, [*values("a"), b"{", *values("b"), b"oops"])
+    options = {"on_bad_message": "dead_letter", "dead_letter_topic": dead}
+    old, new = open_reader(**options), open_reader(**options)
+    claimed = next_range(old, old.first())
+    for reader in (old, new):
+        assert reader.read(claimed)["user"].to_pylist() == ["a", "b"]
+    old.write_dead_letters(WriteToken(dead, 1, "first", 1))
+    new.write_dead_letters(WriteToken(dead, 1, "first", 1))
+    with pytest.raises(FencedError):
+        old.write_dead_letters(WriteToken(dead, 2, "first", 1))
+    messages = broker.messages(dead)
+    assert [value for _, value in messages] == [b"{", b"oops"]
+    headers, _ = messages[0]
+    assert (headers["topic"], headers["partition"], headers["offset"]) == (topic, "0", "1")
+    assert "JSON" in headers["reason"]
+
+
 def test_truncated_topic_fails_or_reports_the_loss(broker, topic, open_reader):
     broker.produce(topic, values(*"abcd"))
     reader = open_reader()
@@ -128,7 +150,8 @@ def test_truncated_topic_fails_or_reports_the_loss(broker, topic, open_reader):
     assert reporting.lost_rows == 3
 
 
-def test_unknown_topic_and_unreachable_broker_are_named(broker, open_reader):
+def test_unknown_topic_and_unreachable_broker_are_named(broker, open_reader, monkeypatch):
+    monkeypatch.setattr("holdfast.connectors.kafka_client.TIMEOUT_S", 3.0)
     with pytest.raises(HoldfastError, match=r"reads topic 'nowhere', which .* does not have"):
         open_reader(topic="nowhere").first()
     reader = KafkaReader(KafkaInput(servers="127.0.0.1:1", topic="t"), SCHEMA, source="s", task=0, tasks=1)

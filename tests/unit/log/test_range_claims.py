@@ -33,6 +33,13 @@ def test_claim_of_the_checkpoint_is_kept(store):
     assert [claims(store).read(epoch) is None for epoch in (3, 4, 5)] == [True, False, False]
 
 
+def test_run_id_outlives_the_claims(store):
+    claims(store).claim(3, lambda: Range({"a": 3}, {"a": 4}))
+    run_id = claims(store).run_id()
+    claims(store).remove_until(9)
+    assert (claims(store).read(3), claims(store).run_id()) == (None, run_id)
+
+
 def test_damaged_claim_is_named(store):
     store.create("ranges/clicks%2F0/00000000000000000003", b"{")
     with pytest.raises(HoldfastError, match=r"ranges/clicks%2F0/00000000000000000003.*is damaged"):

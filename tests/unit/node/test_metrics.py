@@ -5,8 +5,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.errors import HoldfastError
-from holdfast.node.metrics import serve_metrics
-from holdfast.protocol.messages import AssignedReplica
+from holdfast.node.metrics import replica_metrics, serve_metrics
+from holdfast.protocol.messages import AssignedReplica, HostStatus, ReplicaStatus
 
 A = AssignedReplica(job=1, pe="vwap", task=0, replica=1)
 
@@ -34,6 +34,14 @@ def test_metrics_show_replicas_and_host(bench):
     assert samples[("holdfast_replica_state", (*replica[:3], ("state", "running"), replica[3]))] == 1
     assert samples[("holdfast_replica_state", (*replica[:3], ("state", "failed"), replica[3]))] == 0
     assert not any(name == "holdfast_replica_rows_per_second" for name, _ in samples)
+
+
+def test_rows_behind_are_exported_by_partition():
+    source = ReplicaStatus(key="1:clicks/0.1", incarnation=1, state="running", rows_behind={"clicks:0": 7, "clicks:2": 0})
+    families = replica_metrics(HostStatus(pid=1, started_s=0, beat_s=0, replicas=(source,)))
+    samples = [sample for family in families for sample in family.samples if sample.name == "holdfast_source_rows_behind"]
+    about = {"job": "1", "pe": "clicks", "task": "0", "replica": "1"}
+    assert [(s.labels, s.value) for s in samples] == [({**about, "partition": f"clicks:{n}"}, v) for n, v in ((0, 7), (2, 0))]
 
 
 def test_occupied_metrics_port_is_reported(bench):

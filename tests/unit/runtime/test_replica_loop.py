@@ -10,7 +10,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.documents.job import Contract, Task
-from holdfast.errors import LogError
+from holdfast.errors import ExternalError, LogError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
@@ -179,6 +179,23 @@ def test_log_that_stays_full_fails_the_replica(monkeypatch):
     loop = start(FiveEpochs())
     assert reaches(loop, "failed")
     assert "No space left on device" in (loop.status().error or "")
+
+
+def test_unreachable_system_outside_never_fails_the_replica(monkeypatch):
+    monkeypatch.setattr(loops, "LOG_RETRY_S", 0.01)
+    monkeypatch.setattr(loops, "LOG_WAIT_LIMIT_S", 0.0)
+
+    class Reading(FiveEpochs):
+        attempts = 0
+
+        def step(self):
+            self.attempts += 1
+            if self.attempts < 10:
+                raise ExternalError("no broker")
+            self.clean_position = self.live_position = Position(5)
+            return True
+
+    assert reaches(start(Reading()), "finished")
 
 
 class AtWork(FiveEpochs):

@@ -22,6 +22,7 @@ from holdfast.errors import LogError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.object_names import quoted
+from holdfast.log.run_ids import agree_on_run_id
 
 CLAIM_TIMEOUT_S = 10.0
 """How long a claim that is not renewed keeps other replicas from writing. The replica that holds it may have died."""
@@ -71,7 +72,7 @@ class WriteClaims:
         self._log, self._task, self._checkpoints, self._clock, self._renewing = log, task, checkpoints, clock, renewing
         self._prefix = f"writes/{quoted(task)}/"
         self._claimant = new_id()
-        self._run = self._read_run(new_id)
+        self._run = agree_on_run_id(log, self._run_name, new_id)
         self._newest: dict[int, int] = {}
         self._last_change: dict[int, tuple[tuple[int, bytes | None], float]] = {}
 
@@ -148,15 +149,6 @@ class WriteClaims:
             return number, _decode_holder(content) if content is not None else None
         except (ValueError, KeyError) as error:
             raise self._log.damage(self._claim_name(epoch, number), error) from error
-
-    def _read_run(self, new_id: Callable[[], str]) -> str:
-        """Return the id of this sink's claims. The first replica creates it."""
-        content = self._log.read(self._run_name)
-        if content is None:
-            self._log.create(self._run_name, new_id().encode())
-            content = self._log.read(self._run_name)
-        assert content is not None
-        return content.decode()
 
     @property
     def _run_name(self) -> str:

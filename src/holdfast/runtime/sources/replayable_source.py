@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
+from holdfast.app.writers import FencedError, WriteToken
 from holdfast.connectors.replayable import RangeReader
 from holdfast.log import Quality
 from holdfast.log.position import Position
@@ -47,8 +48,7 @@ class ReplayableSource(Replica):
         self._start = self._start_after_records()
 
     @property
-    def backlog(self) -> int | None:
-        """How many rows the source still had to read when it last looked."""
+    def rows_behind(self) -> dict[str, int]:
         return self._reader.backlog(self._start)
 
     def set_rank(self, rank: int) -> None:
@@ -69,7 +69,10 @@ class ReplayableSource(Replica):
             self._start = self._start_after_records()
             return True
         if not is_committed:
-            self._publish(epoch, claimed)
+            try:
+                self._publish(epoch, claimed)
+            except FencedError:  # another replica writes the epoch's dead letters now
+                return False
         self._start = claimed.end
         self.clean_position = self.live_position = Position(epoch)
         if self._is_checkpoint_due():
@@ -94,8 +97,8 @@ class ReplayableSource(Replica):
             exact = self._output.log.last_exact_epoch(self.task.pe, self.task.task, after=saved)
             self.clean_position = self.live_position = Position(exact)
             if exact < self._timeline.first:
-                has_own = self._reader.has_own_positions
-                return self._reader.first() if has_own else self._claims.agree_on_start(self.task.pe, self._reader.first)
+                name = self.task.name if self._reader.has_own_positions else self.task.pe
+                return self._claims.agree_on_start(name, self._reader.first)
             claimed = self._claims.read(exact)
             if claimed is not None:
                 return claimed.end
@@ -112,6 +115,8 @@ class ReplayableSource(Replica):
         before = self._reader.bad_messages, self._reader.lost_rows
         rows = self._numbered(self._reader.read(claimed), epoch)
         skipped, lost = self._reader.bad_messages - before[0], self._reader.lost_rows - before[1]
+        if skipped:
+            self._reader.write_dead_letters(WriteToken(self._claims.run_id(), epoch, "first", claim=1))
         if skipped or lost:
             self._output.emit("incomplete input", {"task": self.task.name, "epoch": epoch, "skipped": skipped, "lost": lost})
         lineage = (json.dumps(claimed.end, sort_keys=True),)

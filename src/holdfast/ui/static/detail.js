@@ -91,7 +91,7 @@ export class Detail {
     ];
   }
 
-  renderReplica(task, [number, node, state, rank, active, incarnation, failures, error, live, lag]) {
+  renderReplica(task, [number, node, state, rank, active, incarnation, failures, error, live, lag, behind]) {
     const key = `${this.store.picture.job}:${task.name}.${number}`;
     const answer = this.answers.get(`replica:${key}`);
     const role = rank === 0 ? "primary" : "secondary";
@@ -101,7 +101,7 @@ export class Detail {
         element("span", { class: "note" }, `${role}${active ? "" : ", inactive"}${incarnation > 1 ? `, start ${incarnation}` : ""}`),
         element("span", { class: "grow" }),
         element("button", { type: "button", class: "danger", "aria-label": `Kill ${task.name} on ${node}`, "data-key": `kill ${key}`, disabled: !this.store.hello?.faults || this.store.ended || DEAD_STATES.has(state), onclick: () => this.openFaultDialog("crash-pe", { replica: key }) }, "kill")),
-      element("p", { class: "note" }, [live === null ? null : `epoch ${live}`, lag ? `${formatSeconds(lag)} late` : null, failures ? `${failures} failures in a row` : null].filter(Boolean).join(" · ")),
+      element("p", { class: "note" }, [live === null ? null : `epoch ${live}`, lag ? `${formatSeconds(lag)} late` : null, behind ? `${formatCount(behind)} rows behind` : null, failures ? `${failures} failures in a row` : null].filter(Boolean).join(" · ")),
       error ? element("p", { class: "error" }, error) : null,
       answer ? element("p", { class: "note" }, `If it failed: ${shortAnswer(answer)}`) : null);
   }

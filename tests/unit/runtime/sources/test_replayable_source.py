@@ -34,12 +34,13 @@ class Stage:
         self.folder, self.store, self.events, self.over = Path(folder), Store(MemoryStore()), [], 0
         self.log, self.delivered = EpochLog(self.store), []
 
-    def start(self, name, *, checkpoint_epochs=50):
+    def start(self, name, *, checkpoint_epochs=50, reader=FilesReader, starting="earliest"):
+        options = FilesInput(path=str(self.folder), files_per_epoch=2, starting=starting)
         checkpoints = Checkpoints(self.store)
         return ReplayableSource(
             ReplicaContext(TASK, Contract(checkpoint_epochs=checkpoint_epochs), TIMELINE, checkpoints),
             schema=SCHEMA,
-            reader=FilesReader(FilesInput(path=str(self.folder), files_per_epoch=2), READ, source="clicks", task=0, tasks=1),
+            reader=reader(options, READ, source="clicks", task=0, tasks=1),
             claims=RangeClaims(self.store, TASK.name, checkpoints=checkpoints),
             source_task=(0, 1),
             output=OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.events.append((kind, about))),
@@ -102,6 +103,20 @@ def test_absent_epoch_is_corrected_with_its_rows(tmp_path):
     assert source.step()
     record = stage.log.final("clicks", 0, epoch=FIRST)
     assert (record.quality, record.rows) == (Quality.EXACT, 1)
+
+
+class OwnPositionsReader(FilesReader):
+    has_own_positions = True
+
+
+def test_rows_that_arrive_before_a_restart_in_the_first_epoch_are_read(tmp_path):
+    stage = Stage(tmp_path)
+    stage.start("a", reader=OwnPositionsReader, starting="latest")
+    stage.deliver()
+    source = stage.start("a", reader=OwnPositionsReader, starting="latest")
+    stage.over = 1
+    assert source.step()
+    assert [row["page"] for row in stage.rows()] == stage.delivered
 
 
 def test_secondary_reads_nothing_that_the_primary_has_committed(tmp_path):
