@@ -59,6 +59,7 @@ class Watch:
         self.records: dict[str, dict[RecordKey, Record]] = {}
         self.first_s: dict[tuple[str, str, int, int], float] = {}
         self.outputs: dict[str, dict[int, tuple[str, tuple[Row, ...]]]] = {}
+        self._first_qualities: dict[tuple[str, str, int], str] = {}
         self._files: dict[tuple[str, str], bytes] = {}
         self._removed_until: dict[tuple[str, str, int], int] = {}
         self._heads: dict[tuple[str, str, int], int] = {}
@@ -168,15 +169,21 @@ class Watch:
         return max((int(name.rpartition("/")[2]) for name in lines), default=-1)
 
     def _on_output(self, location: str, name: str, old: bytes | None, new: bytes | None) -> None:
-        sink, _, file = name.rpartition("/")
+        sink, _, file = name.partition("/")
         match = FILE_NAME.fullmatch(file)
         if match is None or new is None:
             return
-        if old is not None:
-            self.report("no epoch twice", f"file {name} was replaced")
-        epochs = self.outputs.setdefault(f"{location}/{sink}", {})
-        if int(match[1]) not in epochs or match[2] == "final":
-            epochs[int(match[1])] = match[3], tuple(sorted(to_rows(self._codec.decode(new))))
+        epoch, epochs = int(match[2]), self.outputs.setdefault(f"{location}/{sink}", {})
+        if match[1] == "_first":
+            self._first_qualities[location, sink, epoch] = match[3]
+        elif match[1] == "_corrected":
+            epochs[epoch] = "exact", epochs[epoch][1]
+        else:
+            quality = epochs[epoch][0] if old is not None else self._first_qualities.get((location, sink, epoch), "exact")
+            rows = tuple(sorted(to_rows(self._codec.decode(new))))
+            if old is not None and quality == "exact" and rows != epochs[epoch][1]:
+                self.report("no epoch twice", f"the exact file {name} was replaced by another")
+            epochs[epoch] = quality, rows
 
     # Time limits.
 

@@ -1,8 +1,8 @@
 """A folder of objects that survive a power loss: an object counts once its file and all folders above it are synced.
 
 A new object is written under a temporary name, synced, and linked to its own name; then its folder is synced. A process that is
-killed between two steps leaves the complete object or none, and at most a temporary file. The name of a temporary file ends in
-`#` and digits. obstore neither lists nor reads such files.
+killed between two steps leaves the complete object or none, and at most a temporary file. Its name begins with a dot, so that Spark
+does not read it, and ends in `#` and digits, so that obstore neither lists nor reads it.
 """
 
 import os
@@ -117,7 +117,7 @@ class LocalFolder:
     @contextmanager
     def _temporary(self, path: Path, content: bytes) -> Iterator[Path]:
         """Write content to a temporary file beside a path, sync it, and remove it at the end."""
-        temporary = path.with_name(f"{path.name}#{uuid4().int % 10**16}")
+        temporary = path.with_name(f".{path.name}#{uuid4().int % 10**16}")
         if path.parent not in self._prepared or not self._calls.exists(path.parent):
             self._prepare(path.parent)
         try:

@@ -1,7 +1,12 @@
-"""The Parquet files of a sink: one file per epoch as it was in time, and a second one if the epoch was corrected."""
+"""The Parquet files of a sink: one file per epoch, which a correction replaces in one step.
+
+Whatever reads the folder therefore sees each epoch once, as it is newest. The folders `_first` and `_corrected` are ignored by
+Spark, as all names that begin with `_`. They have the first output of each epoch that was not exact, and an empty object for each
+epoch that was corrected.
+"""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +19,8 @@ from holdfast.log.object_names import quoted
 
 OutputVersion = Literal["newest", "first", "exact"]
 
-FILE_NAME = re.compile(r"(\d{20})\.(first|final)\.(\w+)\.parquet")
+FILE_NAME = re.compile(r"(?:(_first|_corrected)/)?(\d{20})(?:\.(tentative|predicted|absent))?(?:\.parquet)?")
+"""A name in a sink's folder: its folder, its epoch, and the quality of a first output."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,23 @@ class OutputFile:
 
     name: str
     epoch: int
-    kind: str
     quality: Quality
+
+
+def write_first(out: Store, sink: str, epoch: int, quality: Quality, rows: bytes) -> bool:
+    """Store the first output of an epoch. Return whether this call did. A delayed call changes nothing."""
+    if quality is not Quality.EXACT:
+        out.create(f"{quoted(sink)}/_first/{epoch:020d}.{quality.value}.parquet", rows)
+    return out.create(f"{quoted(sink)}/{epoch:020d}.parquet", rows)
+
+
+def write_correction(out: Store, sink: str, epoch: int, rows: bytes) -> bool:
+    """Replace the first output of an epoch. Return whether this call is the first that did.
+
+    A delayed call replaces the rows by themselves, because all replicas read them from the same final records.
+    """
+    out.replace(f"{quoted(sink)}/{epoch:020d}.parquet", rows)
+    return out.create(f"{quoted(sink)}/_corrected/{epoch:020d}", b"")
 
 
 def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest") -> list[OutputFile]:
@@ -35,19 +56,28 @@ def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest")
     """
     if which not in ("newest", "first", "exact"):
         raise HoldfastError(f"a sink's output is read as 'newest', 'first' or 'exact', got '{which}'")
-    by_epoch: dict[int, OutputFile] = {}
-    for name in sorted(out.names(f"{quoted(sink)}/")):
-        match = FILE_NAME.fullmatch(name.rsplit("/", 1)[1])
+    folder = f"{quoted(sink)}/"
+    newest: dict[int, OutputFile] = {}
+    first: dict[int, OutputFile] = {}
+    corrected: set[int] = set()
+    for name in out.names(folder):
+        match = FILE_NAME.fullmatch(name.removeprefix(folder))
         if match is None:
             continue
-        file = OutputFile(name, int(match[1]), match[2], Quality(match[3]))
-        if which == "first" and file.kind == "final":
-            continue
-        if which == "exact" and file.quality is not Quality.EXACT:
-            continue
-        if file.epoch not in by_epoch or file.kind == "final":
-            by_epoch[file.epoch] = file
-    return [by_epoch[epoch] for epoch in sorted(by_epoch)]
+        epoch = int(match[2])
+        if match[1] == "_corrected":
+            corrected.add(epoch)
+        else:
+            (first if match[1] else newest)[epoch] = OutputFile(name, epoch, Quality(match[3] or "exact"))
+    files = []
+    for epoch, file in sorted(newest.items()):
+        if epoch in first and which == "first":
+            file = first[epoch]
+        elif epoch in first and epoch not in corrected:
+            file = replace(file, quality=first[epoch].quality)
+        if which != "exact" or file.quality is Quality.EXACT:
+            files.append(file)
+    return files
 
 
 def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "newest") -> pa.Table:
@@ -58,8 +88,3 @@ def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "n
         rows = pq.read_table(pa.BufferReader(store.read(file.name) or b""))
         tables.append(rows.append_column("quality", pa.array([file.quality.value] * rows.num_rows, pa.string())))
     return pa.concat_tables(tables) if tables else pa.table({})
-
-
-def file_name(epoch: int, kind: str, quality: Quality) -> str:
-    """Return the name of an epoch's file; `kind` is "first" or "final"."""
-    return f"{epoch:020d}.{kind}.{quality.value}.parquet"

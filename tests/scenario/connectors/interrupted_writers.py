@@ -16,8 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from holdfast.app.writers import FencedError, WriteToken
+from holdfast.log import Quality, Store
+from holdfast.log.output_files import write_correction, write_first
+from holdfast.log.row_files import encode_parquet
 
 WRITES = [(1, "first"), (1, "final"), (2, "first")]
 CALLS = {
@@ -29,6 +33,7 @@ CALLS = {
         "pyiceberg.catalog.sql:SqlCatalog.commit_table",
         "sqlalchemy.orm:Session.commit",
     ],
+    "parquet": [f"holdfast.log.local_folder:FileCalls.{name}" for name in ("write", "sync", "link", "rename", "remove")],
     "sql": ["psycopg:Cursor.execute", "psycopg:Cursor.executemany", "psycopg:Connection.commit"],
 }
 BLOCKED_S = 0.5
@@ -75,7 +80,18 @@ class Case:
             return holdfast.DeltaWriter(str(self.folder / "table"))
         if self.kind == "iceberg":
             return holdfast.IcebergWriter(catalog_options(self.folder), "shop.results")
+        if self.kind == "parquet":
+            return self.write_file
         return holdfast.SqlWriter(self.url, self.table)
+
+    def write_file(self, rows: pa.Table, epoch: int, quality: str, *, token: WriteToken) -> None:
+        """Write an epoch as a sink without a writer does."""
+        content = encode_parquet(rows.append_column("epoch", pa.array([epoch])))
+        store = Store(self.folder / "table")
+        if token.kind == "first":
+            write_first(store, "out", epoch, Quality.TENTATIVE if epoch == 1 else Quality.EXACT, content)
+        else:
+            write_correction(store, "out", epoch, content)
 
     def prepare(self) -> None:
         if self.kind == "iceberg":
@@ -115,6 +131,8 @@ class Case:
 
             table = load_catalog("holdfast", **catalog_options(self.folder)).load_table("shop.results")
             rows = table.scan().to_arrow().select(["epoch", "value"])
+        elif self.kind == "parquet":
+            rows = pq.read_table(self.folder / "table" / "out")
         else:
             import psycopg
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from holdfast.engine.connector import register_data_source
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.output_files import file_name
+from holdfast.log.output_files import write_correction, write_first
 from holdfast.log.row_files import checksum, encode_parquet, write_rows
 
 
@@ -73,8 +73,8 @@ def test_a_stream_is_read_in_three_versions_and_by_range(session, tmp_path):
 
 def test_a_sink_is_read_with_its_corrections(session, tmp_path):
     store = Store(tmp_path, what="output")
-    for kind, quality, seq in (("first", Quality.TENTATIVE, 1), ("final", Quality.EXACT, 2)):
-        store.create(f"out/{file_name(7, kind, quality)}", encode_parquet(pa.table({"seq": [seq]})))
+    write_first(store, "out", 7, Quality.TENTATIVE, encode_parquet(pa.table({"seq": [1]})))
+    write_correction(store, "out", 7, encode_parquet(pa.table({"seq": [2]})))
     rows = session.read.format("holdfast").options(out=str(tmp_path), sink="out").load().collect()
     assert [tuple(row) for row in rows] == [(2, 7, "exact")]
 

@@ -103,7 +103,7 @@ def test_only_kept_output_and_log_are_printed(shop, monkeypatch, tmp_path, optio
     [
         ("log/timeline", "the log at '{}/log' belongs to an earlier run; give another --log, or remove it"),
         (
-            "out/alerts/00000000000000000001.first.exact.parquet",
+            "out/alerts/00000000000000000001.parquet",
             "'{}/out' contains the output of an earlier run for sink 'alerts'; give another --out",
         ),
     ],

@@ -81,7 +81,7 @@ def open_store(disk: Disk) -> Store:
 def test_new_object_is_synced_before_and_after_it_gets_its_name(disk: Disk) -> None:
     store = open_store(disk)
     assert store.create("a/b", b"1")
-    assert disk.calls == ["sync .", "write a/b#", "sync a/b#", "link a/b", "remove a/b#", "sync a"]
+    assert disk.calls == ["sync .", "write a/.b#", "sync a/.b#", "link a/b", "remove a/.b#", "sync a"]
     assert disk.keeps("a/b")
 
 
@@ -90,7 +90,7 @@ def test_replacement_is_synced_before_and_after_it_gets_its_name(disk: Disk) -> 
     store.create("a/b", b"1")
     disk.calls.clear()
     store.replace("a/b", b"2")
-    assert disk.calls == ["write a/b#", "sync a/b#", "rename a/b", "remove a/b#", "sync a"]
+    assert disk.calls == ["write a/.b#", "sync a/.b#", "rename a/b", "remove a/.b#", "sync a"]
     assert disk.keeps("a/b") and store.read("a/b") == b"2"
 
 

@@ -8,8 +8,7 @@ import pyarrow as pa
 from holdfast.app.writers import WriteKind
 from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
-from holdfast.log.object_names import quoted
-from holdfast.log.output_files import file_name
+from holdfast.log.output_files import write_correction, write_first
 from holdfast.log.position import Position
 from holdfast.log.row_files import encode_parquet
 from holdfast.runtime.input_reader import InputReader, Records
@@ -22,7 +21,7 @@ from holdfast.runtime.tentative_output import sink_quality
 class SinkReplica(Replica):
     """One replica of a sink. Several replicas write each epoch once.
 
-    Without a writer, the epoch and its quality name a Parquet file, which is created at most once. With a writer, claims decide
+    Without a writer, an epoch is a Parquet file, which is created once and replaced by its correction. With a writer, claims decide
     which replica writes. The replica that writes an epoch emits `output`. A replica that sees it written emits `existing`,
     because the other one may have died before it emitted `output`.
     """
@@ -114,8 +113,7 @@ class SinkReplica(Replica):
         rows = sum(record.rows for record in records)
         about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
         if self._writer is None:
-            name = f"{quoted(self.task.pe)}/{file_name(epoch, kind, quality)}"
-            outcome: WriteOutcome = "wrote" if self._out.create(name, encode_parquet(self._rows(records))) else "existing"
+            outcome: WriteOutcome = "wrote" if self._write_file(epoch, records, kind, quality) else "existing"
         else:
             outcome = self._writer.write(lambda: self._rows(records), epoch, kind, quality)
         if outcome == "wrote":
@@ -123,6 +121,12 @@ class SinkReplica(Replica):
         elif outcome != "wait":
             self._emit(outcome, about)
         return outcome in ("wrote", "existing")
+
+    def _write_file(self, epoch: int, records: Records, kind: WriteKind, quality: Quality) -> bool:
+        content = encode_parquet(self._rows(records))
+        if kind == "first":
+            return write_first(self._out, self.task.pe, epoch, quality, content)
+        return write_correction(self._out, self.task.pe, epoch, content)
 
     def _rows(self, records: Records) -> pa.Table:
         (rows,) = self._inputs.rows([records]).values()
