@@ -223,7 +223,8 @@ class _Replicas:
             if _is_read_once(job, graph, task) and self._requested(task) not in (None, 1):
                 raise HoldfastError(
                     f"job '{job.job}' wants {self._requested(task)} replicas of '{task.name}', a source with a reader, which "
-                    "has one: it is started elsewhere when it fails; take it out of 'replicas'"
+                    "has one, because two could not read the same rows: it is started elsewhere when it fails; take it out of "
+                    "'replicas', or read data that can be read again (kafka=, files=, delta=, iceberg=)"
                 )
         self._planned: set[str] = set()
         self._count = 1

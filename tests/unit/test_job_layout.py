@@ -77,7 +77,7 @@ def test_plan_does_not_replicate_a_source_with_a_reader(tmp_path, adapt):
 
 @pytest.mark.parametrize("name", ["market", "market/0"])
 def test_replicas_of_a_source_with_a_reader_are_rejected(name):
-    with pytest.raises(HoldfastError, match="wants 2 replicas of 'market/0', a source with a reader, which has one"):
+    with pytest.raises(HoldfastError, match=r"wants 2 replicas of 'market/0', a source with a reader.*kafka="):
         layout_of(job(replicas={name: 2}))
     assert replicas(layout_of(job(replicas={name: 2}, feed={"trace": "market.parquet"})))["market/0"] == 2
     assert replicas(layout_of(job(replicas={name: 1})))["market/0"] == 1

@@ -62,6 +62,9 @@ def check(
         return
     stateful = [operator.name for operator in graph.operators if operator.stateful]
     click.echo(f"{app.name}: {len(graph.operators)} operators, {len(stateful)} of them stateful: {', '.join(stateful) or 'none'}")
+    for source in graph.sources:
+        if source.reader is not None:
+            say(f"  source '{source.name}' has a reader, which cannot read rows again, so it runs as one replica")
     if trace:
         click.echo(f"  the first law holds for every operator on {result.sample}")
     else:

@@ -1,5 +1,6 @@
 """Writes a sink's epochs to a Delta table, each in one commit with an application transaction."""
 
+import zlib
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ from holdfast.connectors.written_epochs import NONE, WrittenEpochs
 from holdfast.errors import HoldfastError
 
 COMMIT_TRIES = 20
+TAKEN_BY = "holdfast-run"
+"""The application transaction that says which run has written the table last, by the checksum of its id."""
 
 
 class DeltaWriter:
@@ -17,7 +20,10 @@ class DeltaWriter:
     The table gets the stream's columns and the column `epoch_column`; it is created if it does not exist. A commit adds the rows
     of one epoch, and a correction replaces exactly the rows of its epoch. Each commit also stores the epoch as an application
     transaction. A writer that was stopped for a while, or is called twice, finds the epoch there and writes nothing. `options` are
-    storage options such as credentials. A new log needs a new table, or one from which its epochs were deleted.
+    storage options such as credentials.
+
+    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails; rows of its epochs that
+    the table already has must be deleted before.
     """
 
     takes_arrow = True
@@ -57,13 +63,18 @@ class DeltaWriter:
         exists: bool = deltalake.DeltaTable.is_deltatable(self._path, storage_options=self._options)
         target: Any = deltalake.DeltaTable(self._path, storage_options=self._options) if exists else self._path
         applications = {kind: f"holdfast-{token.run}-{kind}" for kind in ("first", "final")}
+        run = zlib.crc32(token.run.encode())
         if exists:
             stored = {kind: target.transaction_version(name) for kind, name in applications.items()}
             if WrittenEpochs(**{kind: NONE if epoch is None else epoch for kind, epoch in stored.items()}).has(token):
                 return
-        properties = deltalake.CommitProperties(
-            app_transactions=[deltalake.Transaction(applications[token.kind], token.epoch)], max_commit_retries=0
-        )
+            if stored["first"] is not None and target.transaction_version(TAKEN_BY) != run:
+                raise HoldfastError(
+                    f"the Delta table '{self._path}' is also written by another sink or job, which has taken it over; give each "
+                    "its own table"
+                )
+        transactions = [deltalake.Transaction(applications[token.kind], token.epoch), deltalake.Transaction(TAKEN_BY, run)]
+        properties = deltalake.CommitProperties(app_transactions=transactions, max_commit_retries=0)
         replaces = {"mode": "overwrite", "predicate": f"{self._epoch_column} = {token.epoch}"} if token.kind == "final" else {}
         options = {} if exists else {"storage_options": self._options}
         deltalake.write_deltalake(target, rows, commit_properties=properties, **{"mode": "append", **replaces, **options})

@@ -12,6 +12,9 @@ from holdfast.connectors.iceberg_catalog import iceberg_errors, load_catalog
 from holdfast.connectors.written_epochs import NONE, WrittenEpochs
 from holdfast.errors import HoldfastError
 
+TAKEN_BY = "holdfast.run"
+"""The property of a table that says which run has written it last."""
+
 
 class IcebergWriter:
     """A writer for a sink: `app.sink("out", stream, writer=IcebergWriter("prod", "shop.results"))`.
@@ -22,6 +25,9 @@ class IcebergWriter:
     the last epochs that the table has. A catalog accepts a commit only if nobody else has changed the table. So a writer that was
     stopped for a while, or is called twice, finds the epoch there and writes nothing. The snapshot's properties `holdfast.epoch`,
     `holdfast.kind` and `holdfast.quality` say what a snapshot is.
+
+    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails; rows of its epochs that
+    the table already has must be deleted before.
     """
 
     takes_arrow = True
@@ -61,6 +67,10 @@ class IcebergWriter:
         except NoSuchTableError:
             table = self._catalog.create_table_if_not_exists(self._name, schema=rows.schema)
         prefix = f"holdfast.{token.run}."
+        if table.properties.get(f"{prefix}first") and table.properties.get(TAKEN_BY) != token.run:
+            raise HoldfastError(
+                f"{self._target} is also written by another sink or job, which has taken it over; give each its own table"
+            )
         written = {kind: int(table.properties.get(f"{prefix}{kind}", NONE)) for kind in ("first", "final")}
         if WrittenEpochs(**written).has(token):
             return
@@ -74,7 +84,7 @@ class IcebergWriter:
             ) from error
         about = {"holdfast.epoch": str(token.epoch), "holdfast.kind": token.kind, "holdfast.quality": quality}
         transaction = table.transaction()
-        transaction.set_properties({f"{prefix}{token.kind}": str(token.epoch)})
+        transaction.set_properties({f"{prefix}{token.kind}": str(token.epoch), TAKEN_BY: token.run})
         if token.kind == "first":
             transaction.append(rows, snapshot_properties=about)
         else:

@@ -32,6 +32,10 @@ from holdfast.errors import ExternalError, HoldfastError
 
 INSERT_ROWS = 1_000
 """How many rows one statement inserts."""
+NO_PRIVILEGE = "42501"
+"""PostgreSQL's code for a missing permission."""
+TAKEN = -1
+"""The epoch of the rows in the fence table that say which run has taken the table last. Their claims ascend."""
 
 
 class SqlWriter:
@@ -40,6 +44,8 @@ class SqlWriter:
     The table exists and has the stream's columns and a column for the epoch. `database` is a URL or an engine of SQLAlchemy; an
     engine with `creator` uses DB-API connections of your own. A second table, `<name>_fence` in the same schema, remembers the
     largest claim of each epoch; it is created if it does not exist.
+
+    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails.
 
     One transaction refuses an older token, deletes the epoch's rows and inserts the new ones. A second call with the same token
     replaces the rows by themselves. The rows of an epoch are therefore those of its newest claim, also if a writer stalls and
@@ -78,6 +84,7 @@ class SqlWriter:
             while True:
                 try:
                     with self._engine.begin() as connection:
+                        self._take_table(connection, token.run)
                         if not self._pass_fence(connection, token):
                             return False
                         self._replace(connection, rows.select(names), epoch)
@@ -89,6 +96,8 @@ class SqlWriter:
             text = f"table '{self._name}' cannot be written in epoch {epoch}: {reason}"
             if isinstance(error, OperationalError | InterfaceError) and self._is_unreachable():
                 raise ExternalError(f"{text}; is the database running?") from error
+            if getattr(getattr(error, "orig", None), "sqlstate", None) == NO_PRIVILEGE:
+                raise HoldfastError(f"{text}; ask for the permission to change it and to create '{self._fence.name}'") from error
             raise HoldfastError(
                 f"{text}; the table must exist, with the columns: {', '.join([self._epoch_column, *names])}"
             ) from error
@@ -107,6 +116,18 @@ class SqlWriter:
                 batch = [row for row, value in zip(batch, values, strict=True) if value not in later]
             if batch:
                 connection.execute(insert(target), [{**row, self._epoch_column: epoch} for row in batch])
+
+    def _take_table(self, connection: Connection, run: str) -> None:
+        """Note that a run writes the table, unless that is noted. Raise HoldfastError if another run has taken it since."""
+        fence = self._fence
+        taken = select(fence.c.run, fence.c.claim).where(fence.c.epoch == TAKEN).order_by(fence.c.claim.desc(), fence.c.run)
+        runs = dict(map(tuple, connection.execute(taken)))
+        if run not in runs:
+            connection.execute(insert(fence).values(run=run, epoch=TAKEN, claim=max(runs.values(), default=0) + 1))
+        elif run != next(iter(runs)):
+            raise HoldfastError(
+                f"table '{self._name}' is also written by another sink or job, which has taken it over; give each its own table"
+            )
 
     def _is_unreachable(self) -> bool:
         """Return whether the database does not answer now."""

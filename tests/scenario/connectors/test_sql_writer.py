@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import create_engine, event, text
 
 from holdfast import SqlWriter, WriteToken
+from holdfast.errors import HoldfastError
 
 LIMIT_S = 30
 
@@ -42,6 +43,26 @@ def seqs(url):
         result = connection.execute(text("SELECT seq FROM results ORDER BY seq")).scalars().all()
     engine.dispose()
     return result
+
+
+def test_missing_permission_and_changed_schema_are_named(url, engines):
+    administrator = create_engine(url)
+    with administrator.begin() as connection:
+        connection.execute(text("CREATE ROLE reader LOGIN"))
+        connection.execute(text("GRANT SELECT ON results TO reader"))
+    administrator.dispose()
+    with pytest.raises(
+        HoldfastError, match=r"'results' cannot be written in epoch 7: permission denied.*to create 'results_fence'"
+    ):
+        write(table_on(engines, url.replace("holdfast@", "reader@")), 1, 1)
+    table = table_on(engines, url)
+    write(table, 1, 1)
+    with engines[-1].begin() as connection:
+        connection.execute(text("ALTER TABLE results RENAME COLUMN seq TO number"))
+    with pytest.raises(
+        HoldfastError, match=r'column "seq" of relation "results" does not exist; the table must exist, with the col'
+    ):
+        write(table, 2, 2)
 
 
 def write(table, seq, claim):

@@ -103,3 +103,12 @@ def test_unwritable_table_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(HoldfastError, match=r"the Delta table '.*/file/table' cannot be written"):
         DeltaWriter(str(tmp_path / "file" / "table"))(rows(1), 5, "exact", token=token(5))
+
+
+def test_writer_whose_table_was_taken_over_fails(path):
+    write = DeltaWriter(path)
+    write(rows(1), 5, "exact", token=token(5))
+    DeltaWriter(path)(rows(2), 6, "exact", token=token(6, run="other"))
+    with pytest.raises(HoldfastError, match=r"is also written by another sink or job, which has taken it over; give each its own"):
+        write(rows(3), 7, "exact", token=token(7))
+    assert content(path) == [(5, 1), (6, 2)]

@@ -116,3 +116,12 @@ def test_other_columns_are_an_error_that_names_the_table(properties):
 def test_missing_namespace_is_named(properties):
     with pytest.raises(HoldfastError, match=r"the writer to 'sales.results': the Iceberg table 'sales.results' does not exist"):
         IcebergWriter(properties, "sales.results")(rows(1), 5, "exact", token=token(5))
+
+
+def test_writer_whose_table_was_taken_over_fails(properties):
+    write = IcebergWriter(properties, "shop.results")
+    write(rows(1), 5, "exact", token=token(5))
+    IcebergWriter(properties, "shop.results")(rows(2), 6, "exact", token=token(6, run="other"))
+    with pytest.raises(HoldfastError, match=r"is also written by another sink or job, which has taken it over; give each its own"):
+        write(rows(3), 7, "exact", token=token(7))
+    assert content(properties) == [(5, 1), (6, 2)]

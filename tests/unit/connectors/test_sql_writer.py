@@ -57,6 +57,9 @@ def test_tokens_of_another_log_are_not_compared(database):
     table(rows(1), 7, "exact", token=first(7, 5, run="old"))
     assert table(rows(2), 7, "exact", token=first(7, 1, run="new"))
     assert stored(database) == [(7, 2, "row 2")]
+    with pytest.raises(HoldfastError, match=r"table 'results' is also written by another sink or job, which has taken it over"):
+        table(rows(3), 8, "exact", token=first(8, 1, run="old"))
+    assert table(rows(4), 8, "exact", token=first(8, 1, run="new"))
 
 
 def test_failed_write_leaves_the_old_rows_and_the_old_token(database):
