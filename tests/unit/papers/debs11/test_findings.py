@@ -78,6 +78,9 @@ def test_every_finding_holds_on_the_papers_figures(graph):
         ("market", {"recovery": 10}, "Source and TradeFilter share the longest recovery time"),
         ("protected", {"recovery": 200}, "replicating {TradeFilter, Aggregator, VWAP} cuts impact and recovery time"),
         ("trade_filter", {"impact": 7.0}, "position in the graph does not predict criticality"),
+        ("market", {"offsets": view("market", *TABLE_2["market"][1:]).offsets}, "Source changes sign with the outage"),
+        ("vwap", {"offsets": view("vwap", *TABLE_2["vwap"][1:], most=1.5).offsets}, "VWAP overestimates more than Source"),
+        ("vwap", {"recovery": 340}, "VWAP recovers faster than Source"),
     ],
 )
 def test_finding_fails_when_its_figures_change(graph, case, change, broken):

@@ -79,6 +79,18 @@ def test_every_finding_has_data_that_make_it_fail():
     assert {name for _, name in FAILING.args[1]} == set(found())
 
 
+@pytest.mark.parametrize("kind", ["weather", "servers", "racks"])
+def test_hot_swap_far_behind_fails_on_each_kind_of_data(kind):
+    studies = {"weather": outcome_of_weather(), "servers": outcome(("requests",)), "racks": outcome(("cpu",))}
+    attribute = next(iter(studies[kind].accuracy[HOT_SWAP]))
+    studies[kind].accuracy[HOT_SWAP][attribute] = 0.8
+    studies = {name: Study(name, each.accuracy, {}, {}, 1000) for name, each in studies.items()}
+    timings = [Timing("last-outcome", 0.0, 0.1)]
+    all_findings = findings(studies["weather"], [studies["servers"]], studies["racks"], timings, timings)
+    failed = [finding.name for finding in all_findings if "2 points behind" in finding.name and not finding.holds]
+    assert failed == [f"hot-swap is at most 2 points behind the best algorithm ({kind})"]
+
+
 def test_single_servers_do_not_count_for_racks():
     weather, racks, servers = outcome(WEATHER), outcome(("cpu",)), outcome(("requests",), hot_swap_at_requests=0.355)
     timings = [Timing("last-outcome", 0.0, 0.1)]

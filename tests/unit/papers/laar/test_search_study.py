@@ -51,6 +51,19 @@ def test_first_solutions_need_a_found_optimum():
     assert first_solutions([]).mean_cost is None
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "holds"),
+    [
+        ((10.5, 1.0), (10.0, 4.0), [True, True]),
+        ((12.0, 1.0), (10.0, 4.0), [False, True]),
+        ((10.5, 3.0), (10.0, 4.0), [True, False]),
+    ],
+)
+def test_findings_about_the_first_solution_follow_its_cost_and_time(first, last, holds):
+    runs = [run(solver="ft-search-paper", first=first, last=last)]
+    assert [finding.holds for finding in findings(runs) if finding.name.startswith("Figure 5")] == holds
+
+
 def test_prunings_count_each_run_once():
     runs = [
         run(0, prunings={"CPU": (1, 8.0), "COMPL": (3, 2.0), "COST": (0, 0.0), "DOM": (0, 0.0)}),

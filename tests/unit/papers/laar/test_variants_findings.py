@@ -1,5 +1,7 @@
 """Figures and findings of LAAR, section 5.3."""
 
+import pytest
+
 from holdfast_papers.laar.variants_findings import findings as laar_findings
 from holdfast_papers.laar.variants_findings import ratios
 from holdfast_papers.laar.variants_study import VARIANTS as LAAR_VARIANTS
@@ -49,3 +51,20 @@ def test_findings_of_laar_follow_the_figures():
         "with one node crashed, LAAR's IC is much higher than promised",
         "with one node crashed, L.5 is like NR",
     ]
+
+
+@pytest.mark.parametrize(
+    ("run", "figures", "broken"),
+    [
+        ("L.5/best", {"peak_rate": 9.0}, "LAAR's output at the peak is within 9 % of NR's"),
+        ("L.7/worst", {"processed": 0.6}, "LAAR keeps its IC promise in the worst case"),
+        ("L.7/worst, even", {"ic": 0.6}, "LAAR keeps its IC promise if input rates have no glitches"),
+        ("L.6/crash", {"processed": 0.65}, "with one node crashed, LAAR's IC is much higher than promised"),
+        ("NR/crash", {"processed": 0.7}, "with one node crashed, L.5 is like NR"),
+    ],
+)
+def test_finding_of_laar_fails_with_other_figures(run, figures, broken):
+    records = [laar_record(0.0, 1.0), laar_record(1.0, 0.0)]
+    for record in records:
+        record["runs"][run] |= figures
+    assert broken in [finding.name for finding in laar_findings(records) if not finding.holds]

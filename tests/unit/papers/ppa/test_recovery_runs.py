@@ -52,6 +52,13 @@ def test_findings_hold_only_in_the_papers_order():
     assert [finding.holds for finding in findings([row(cell, 1.0, 1.0) for cell in plain])] == [False, False, False, False, True]
 
 
+def test_half_active_plan_must_lie_between_the_others():
+    silences = ORDERED | {"half active (PPA-0.5)": (3.5, 1.0)}
+    rows = [row(cell, *silences[cell.technique.name]) for cell in cells(varied=False)]
+    failed = [finding.name for finding in findings(rows) if not finding.holds]
+    assert failed == ["real runs: PPA-0.5 lies between PPA-1.0 and PPA-0"]
+
+
 def test_findings_cover_other_rates_and_windows():
     def grown(by_s: float) -> list[bool]:
         rows = []
