@@ -57,6 +57,8 @@ class DeltaHistory:
             if content is not None:
                 yield self._commit(previous, content)
                 previous += 1
+            elif previous >= 0 and self._read(f"_delta_log/{previous:020d}.json") is not None:
+                return  # the log goes on to here; listing a long one at every look would be slow
             else:
                 later = self._versions_from(previous)
                 if not later and previous >= 0:

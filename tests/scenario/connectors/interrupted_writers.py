@@ -36,6 +36,7 @@ CALLS = {
     "parquet": [f"holdfast.log.local_folder:FileCalls.{name}" for name in ("write", "sync", "link", "rename", "remove")],
     "sql": ["psycopg:Cursor.execute", "psycopg:Cursor.executemany", "psycopg:Connection.commit"],
 }
+CALLS["upsert"] = CALLS["sql"]
 BLOCKED_S = 0.5
 """How long a successor runs before the stopped process continues: it may wait for a lock that the stopped one holds."""
 
@@ -82,7 +83,7 @@ class Case:
             return holdfast.IcebergWriter(catalog_options(self.folder), "shop.results")
         if self.kind == "parquet":
             return self.write_file
-        return holdfast.SqlWriter(self.url, self.table)
+        return holdfast.SqlWriter(self.url, self.table, key="name" if self.kind == "upsert" else ())
 
     def write_file(self, rows: pa.Table, epoch: int, quality: str, *, token: WriteToken) -> None:
         """Write an epoch as a sink without a writer does."""
@@ -98,18 +99,18 @@ class Case:
             from pyiceberg.catalog import load_catalog
 
             load_catalog("holdfast", **catalog_options(self.folder)).create_namespace("shop")
-        if self.kind == "sql":
+        if self.kind in ("sql", "upsert"):
             import psycopg
 
             with psycopg.connect(self.url) as connection:
-                connection.execute(f"CREATE TABLE {self.table} (epoch BIGINT, value BIGINT)")
+                connection.execute(f"CREATE TABLE {self.table} (epoch BIGINT, value BIGINT, name TEXT)")
 
     def write(self, claim: int) -> None:
         """Do the writes that are not marked as done, and mark each. Stop after one if another process has taken over."""
         write, done = self.writer(), self.folder / "done"
         start = int(done.read_text()) if done.exists() else 0
         for number, (epoch, kind) in enumerate(WRITES[start:], start + 1):
-            value = pa.table({"value": pa.array([epoch * 10 + (kind == "final")], pa.int64())})
+            value = pa.table({"value": pa.array([epoch * 10 + (kind == "final")], pa.int64()), "name": ["x"]})
             try:
                 write(value, epoch, "exact", token=WriteToken("run", epoch, kind, claim + number))
             except FencedError:

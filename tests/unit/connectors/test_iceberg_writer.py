@@ -95,6 +95,23 @@ def test_commits_of_others_do_not_stop_the_writer(properties, monkeypatch):
         write(rows(4), 8, "exact", token=token(8))
 
 
+def test_stalled_writer_cannot_add_its_rows_after_its_successor(properties, monkeypatch):
+    write = IcebergWriter(properties, "shop.results")
+    write(rows(0), 4, "exact", token=token(4))
+    commit, stalls = write._catalog.commit_table, [True]
+
+    def stall_and_commit(*arguments):
+        if stalls.pop() if stalls else False:  # the successor writes the epoch and its correction while this one is stopped
+            successor = IcebergWriter(properties, "shop.results")
+            successor(rows(2), 5, "tentative", token=token(5, claim=2))
+            successor(rows(3), 5, "exact", token=token(5, "final", 3))
+        return commit(*arguments)
+
+    monkeypatch.setattr(write._catalog, "commit_table", stall_and_commit)
+    write(rows(1), 5, "tentative", token=token(5))
+    assert content(properties) == [(4, 0), (5, 3)]
+
+
 def test_columns_of_the_table_may_have_another_order_and_type(properties):
     schema = pa.schema([("epoch", pa.int64()), ("note", pa.string()), ("value", pa.int32())])
     load_catalog("holdfast", **properties).create_table("shop.results", schema=schema)
