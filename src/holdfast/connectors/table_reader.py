@@ -90,6 +90,7 @@ class TableReader:
         self._options, self._history, self._task, self._tasks = options, history, task, tasks
         self._what = f"source '{source}'"
         self._schema = pa.schema([field for field in schema if field.name not in ("seq", "epoch")])
+        self._whole: tuple[int, Sequence[TableFile]] = (-1, ())
         self.bad_messages = self.lost_rows = 0
 
     def first(self) -> Positions:
@@ -136,12 +137,13 @@ class TableReader:
         version, count = int(start.get("snapshot", start.get("version", 0))), int(start["files"])
         if "snapshot" in start:
             try:
-                files = self._history.files_at(version)
+                if self._whole[0] != version:
+                    self._whole = version, self._history.files_at(version)
             except FileNotFoundError:
                 self._lose(f"version {version}")
                 yield _Step({"version": version, "files": 0}, loses=1)
             else:
-                for number, file in enumerate(files[count:], count + 1):
+                for number, file in enumerate(self._whole[1][count:], count + 1):
                     yield _Step({"snapshot": version, "files": number}, file=file)
                 yield _Step({"version": version, "files": 0})
             count = 0

@@ -3,14 +3,17 @@
 import tempfile
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
+from holdfast.connectors.delta_history import DeltaHistory
 from holdfast.connectors.files_reader import FilesReader
+from holdfast.connectors.table_reader import TableReader
 from holdfast.documents.job import Contract, Task
-from holdfast.documents.source_inputs import FilesInput
+from holdfast.documents.source_inputs import DeltaInput, FilesInput
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.range_claims import RangeClaims
@@ -64,6 +67,29 @@ class Stage:
         return [row for record in finals for file in record.files for row in read_rows(self.store, file).to_pylist()]
 
 
+class TableStage(Stage):
+    """The same with a Delta table, which is compacted after every third commit."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        deltalake.write_deltalake(str(self.folder), pa.table({"page": pa.array(["p000000"])}))
+        self.delivered.append("p000000")
+
+    def start(self, name, *, checkpoint_epochs=50):
+        return super().start(name, checkpoint_epochs=checkpoint_epochs, reader=self.reader)
+
+    def reader(self, options, schema, **about):
+        table = DeltaInput(path=options.path, files_per_epoch=2)
+        return TableReader(table, DeltaHistory(table, source="clicks"), schema, **about)
+
+    def deliver(self):
+        page = f"p{len(self.delivered):06d}"
+        deltalake.write_deltalake(str(self.folder), pa.table({"page": [page]}), mode="append")
+        self.delivered.append(page)
+        if len(self.delivered) % 3 == 0:
+            deltalake.DeltaTable(str(self.folder)).optimize.compact()
+
+
 ACTIONS = st.sampled_from(["deliver", "close epoch", "step a", "step b", "restart a", "restart b", "absent"])
 
 
@@ -72,26 +98,40 @@ ACTIONS = st.sampled_from(["deliver", "close epoch", "step a", "step b", "restar
 def test_every_row_enters_once_whatever_happens_to_the_replicas(actions, checkpoint_epochs):
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(folder)
-        replicas = {name: stage.start(name, checkpoint_epochs=checkpoint_epochs) for name in "ab"}
-        for action in actions:
-            verb, _, name = action.partition(" ")
-            if verb == "deliver":
-                stage.deliver()
-            elif verb == "close":
-                stage.over += 1
-            elif verb == "step":
-                replicas[name].step()
-            elif verb == "restart":
-                replicas[name] = stage.start(name, checkpoint_epochs=checkpoint_epochs)
-            elif stage.log.last_epoch("clicks", 0, after=FIRST - 1) < FIRST + stage.over - 1:
-                stage.commit_absent()
-        stage.over += len(stage.delivered) + 1
-        while replicas["a"].step() | replicas["b"].step():
-            pass
-        rows = stage.rows()
-        assert [row["page"] for row in rows] == stage.delivered
-        assert [row["seq"] for row in rows] == sorted({row["seq"] for row in rows})
-        assert "divergence" not in [kind for kind, _ in stage.events]
+        play(stage, actions, checkpoint_epochs)
+        assert [row["page"] for row in stage.rows()] == stage.delivered
+
+
+@settings(max_examples=15, deadline=None)
+@given(actions=st.lists(ACTIONS, max_size=40), checkpoint_epochs=st.integers(1, 4))
+def test_every_row_of_a_table_enters_once_also_if_it_is_compacted(actions, checkpoint_epochs):
+    with tempfile.TemporaryDirectory() as folder:
+        stage = TableStage(folder)
+        play(stage, actions, checkpoint_epochs)
+        assert sorted(row["page"] for row in stage.rows()) == stage.delivered
+
+
+def play(stage, actions, checkpoint_epochs):
+    """Play actions, and then let the replicas read everything."""
+    replicas = {name: stage.start(name, checkpoint_epochs=checkpoint_epochs) for name in "ab"}
+    for action in actions:
+        verb, _, name = action.partition(" ")
+        if verb == "deliver":
+            stage.deliver()
+        elif verb == "close":
+            stage.over += 1
+        elif verb == "step":
+            replicas[name].step()
+        elif verb == "restart":
+            replicas[name] = stage.start(name, checkpoint_epochs=checkpoint_epochs)
+        elif stage.log.last_epoch("clicks", 0, after=FIRST - 1) < FIRST + stage.over - 1:
+            stage.commit_absent()
+    stage.over += len(stage.delivered) + 1
+    while replicas["a"].step() | replicas["b"].step():
+        pass
+    seqs = [row["seq"] for row in stage.rows()]
+    assert seqs == sorted(set(seqs))
+    assert "divergence" not in [kind for kind, _ in stage.events]
 
 
 def test_absent_epoch_is_corrected_with_its_rows(tmp_path):
