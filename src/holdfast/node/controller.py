@@ -308,14 +308,19 @@ class NodeController:
                 await self._carry_out(newer.faults)
 
     async def _hold_presence(self) -> None:
-        """Keep a request to the orchestrator open, if the PE host is a process that does so, too."""
-        if self._write_presence is not None:
-            self._write_presence()
-            with contextlib.suppress(CallRefused):  # the orchestrator is too old to know the call
-                while True:
-                    await self.link.hold_presence()
-                    await asyncio.sleep(RETRY_S)
-        await asyncio.Event().wait()
+        """Keep a request to the orchestrator open, if the PE host is a process that does so, too.
+
+        A proxy may close it now and then. That the orchestrator is unreachable is for the other calls to notice.
+        """
+        if self._write_presence is None:
+            await asyncio.Event().wait()
+            return
+        self._write_presence()
+        while True:
+            opened_s = self._now()
+            with contextlib.suppress(LinkError):  # also of an orchestrator that is too old to know the call
+                await self.link.hold_presence()
+            await asyncio.sleep(RETRY_S if self._now() - opened_s > RETRY_MAX_S else RETRY_MAX_S)
 
     async def _carry_out(self, orders: Iterable[FaultOrder]) -> None:
         """Inject the faults that are new. The orchestrator is told before, because a fault may kill this process."""

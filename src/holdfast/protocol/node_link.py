@@ -190,7 +190,7 @@ class NodeLink:
         return None if response.status == 204 else _parse(response, Assignment)
 
     async def hold_presence(self) -> None:
-        """Keep a request open until the orchestrator stops. Raises CallRefused if the orchestrator is too old to know the call."""
+        """Keep a request open until the orchestrator stops."""
         await self._call("GET", presence_path(self.name, holder="controller"), None, limit_s=None)
 
     def write_presence(self, work: Path, *, certificate: Path | None) -> None:
