@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test soak test-simulation test-types test-scenario test-spark test-unit test-long setup java chromium kafka clean
+.PHONY: demo demo-kafka test soak test-simulation test-types test-scenario test-spark test-unit test-long setup java chromium kafka clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
+
+# From topic to topic on a Kafka broker of its own, under kills; it checks the output and removes everything at the end.
+demo-kafka: kafka
+	$(VENV)/bin/python -m scripts.demo_kafka
 
 test: setup chromium kafka
 	$(VENV)/bin/ruff check .
