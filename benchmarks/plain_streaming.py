@@ -1,17 +1,19 @@
 """Bargain Discovery in plain Structured Streaming, as a user would write it without holdfast. Benchmarks compare with it.
 
     python benchmarks/plain_streaming.py --input DIR --work DIR [--queries one|many]
+    python benchmarks/plain_streaming.py --kafka SERVERS --topics IN OUT --work DIR
 
 It reads the Parquet files that appear in --input, one per epoch, and appends the time and the seqs of each output batch to
-WORK/outputs.jsonl. `one` is one query. `many` has a query per operator, and the queries pass rows on in files. State (the last
-trades and the newest average of each ticker) is a small table that foreachBatch reads and replaces. Spark's stateful Python
-operators are called once per ticker, and with 400 tickers they take longer than the batch lasts. A process that restarts with the
-same --work continues from its checkpoints.
+WORK/outputs.jsonl. With --kafka it reads a topic with Spark's Kafka source, and writes each batch with its Kafka sink. `one` is one
+query. `many` has a query per operator, and the queries pass rows on in files. State (the last trades and the newest average of each
+ticker) is a small table that foreachBatch reads and replaces. Spark's stateful Python operators are called once per ticker, and
+with 400 tickers they take longer than the batch lasts. A process that restarts with the same --work continues from its checkpoints.
 """
 
 import argparse
 import json
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +23,7 @@ from pyspark.sql import functions as F
 
 from holdfast.engine.session import open_session
 
+CONNECTOR = Path(sys.prefix) / "kafka" / "connector" / "jars"
 SCHEMA = "seq long, time timestamp, ticker string, kind string, price double, volume long, ask_price double, ask_size long"
 TRADES = "seq long, ticker string, price double, volume long"
 AVERAGES = "seq long, ticker string, vwap double"
@@ -29,19 +32,53 @@ TOTALS = "seq long, ticker string, total_volume long, total_price double"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input", type=Path, required=True)
+    parser.add_argument("--input", type=Path)
+    parser.add_argument("--kafka", metavar="SERVERS")
+    parser.add_argument("--topics", nargs=2, metavar=("IN", "OUT"))
+    parser.add_argument("--cores", default="2")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--queries", choices=["one", "many"], default="one")
-    parser.add_argument("--master", default="local[2]")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    spark = open_session(options.master, name="plain", memory="2g", settings={"spark.sql.shuffle.partitions": "2"})
-    (one_query if options.queries == "one" else many_queries)(spark, options.input, options.work)
+    settings = {"spark.sql.shuffle.partitions": "2", **({"spark.jars": connector_jars()} if options.kafka else {})}
+    spark = open_session(f"local[{options.cores}]", name="plain", memory="2g", settings=settings)
+    if options.kafka:
+        kafka_query(spark, options.kafka, options.topics, options.work)
+    else:
+        (one_query if options.queries == "one" else many_queries)(spark, options.input, options.work)
     (options.work / "ready").touch()
     spark.streams.awaitAnyTermination()
 
 
+def connector_jars() -> str:
+    """Return the jars of Spark's Kafka connector that PySpark does not have."""
+    names = ("org.apache.spark_", "org.apache.kafka_", "org.apache.commons_commons-pool2")
+    return ",".join(str(jar) for jar in sorted(CONNECTOR.glob("*.jar")) if jar.name.startswith(names))
+
+
 def one_query(spark: SparkSession, source: Path, work: Path) -> None:
+    deliver_bargains(spark, spark.readStream.schema(SCHEMA).parquet(str(source)), work, lambda *batch: write_output(work, *batch))
+
+
+def kafka_query(spark: SparkSession, servers: str, topics: list[str], work: Path) -> None:
+    """Read JSON messages from one topic, and write the bargains as JSON messages to another, once a second."""
+    common = {"kafka.bootstrap.servers": servers}
+    reading = {"subscribe": topics[0], "startingOffsets": "earliest", "kafka.isolation.level": "read_committed"}
+    messages = spark.readStream.format("kafka").options(**common, **reading).load()
+    events = messages.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("row")).select("row.*")
+
+    def write(batch: int, bargains: DataFrame) -> None:
+        row = F.struct(F.col("seq").alias("id"), "*")
+        rows = bargains.select(F.col("ticker").alias("key"), F.to_json(row).alias("value"))
+        rows.write.format("kafka").options(**common, topic=topics[1]).save()
+
+    deliver_bargains(spark, events, work, write, every="1 second")
+
+
+def deliver_bargains(
+    spark: SparkSession, events: DataFrame, work: Path, write: Callable[[int, DataFrame], None], *, every: str = "0 seconds"
+) -> None:
+    """Start the query. `write` receives the bargains of each batch."""
     trades, averages = State(spark, work / "state" / "trades", TRADES), State(spark, work / "state" / "averages", AVERAGES)
 
     def deliver(events: DataFrame, batch: int) -> None:
@@ -50,14 +87,13 @@ def one_query(spark: SparkSession, source: Path, work: Path) -> None:
         quotes = events.where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size")
         first = events.agg(F.min("seq")).head()[0]
         newest = averages_of(totals_of(recent)).where(F.col("seq") >= first).persist()
-        write_output(work, batch, gains_of(averages.before(batch).unionByName(newest), quotes))
+        write(batch, gains_of(averages.before(batch).unionByName(newest), quotes))
         trades.after(batch, last_of(recent, 4))
         averages.after(batch, last_of(averages.before(batch).unionByName(newest), 1))
         newest.unpersist()
         events.unpersist()
 
-    events = spark.readStream.schema(SCHEMA).parquet(str(source))
-    start(events, work, "bargains", deliver)
+    start(events, work, "bargains", deliver, every=every)
 
 
 def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
@@ -123,9 +159,9 @@ class State:
         shutil.rmtree(self.folder / str(batch - 2), ignore_errors=True)
 
 
-def start(frame: DataFrame, work: Path, name: str, deliver: Callable[[DataFrame, int], None]) -> None:
+def start(frame: DataFrame, work: Path, name: str, deliver: Callable[[DataFrame, int], None], *, every: str = "0 seconds") -> None:
     writer = frame.writeStream.option("checkpointLocation", str(work / "checkpoints" / name)).queryName(name)
-    writer.foreachBatch(deliver).start()
+    writer.trigger(processingTime=every).foreachBatch(deliver).start()
 
 
 def write_output(work: Path, batch: int, bargains: DataFrame) -> None:
