@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from holdfast.app.writers import WriteToken
+from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.job import Task
 from holdfast.log.range_claims import Positions, Range
 
@@ -24,7 +24,7 @@ TABLE = "table"
 COLUMNS = pa.schema({"key": pa.int64(), "value": pa.int64()})
 
 
-class SimRangeReader:
+class SimRangeReader(RangeReader):
     """Reads one source task's share of the data."""
 
     bad_messages = lost_rows = 0
@@ -57,15 +57,6 @@ class SimRangeReader:
             content += [row for row in part if row[0] % self._tasks == self._task.task] if name == TABLE else part
         columns = [pa.array([row[number] for row in content], pa.int64()) for number in (1, 2)]
         return pa.Table.from_arrays(columns, schema=COLUMNS)
-
-    def write_dead_letters(self, token: WriteToken) -> None:
-        raise AssertionError("all messages can be parsed")
-
-    def backlog(self, at: Positions) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
     def _arrived(self, name: str, before_s: float | None) -> list[Row]:
         rows = self._model.arrived_rows(self._task.pe, before_s)

@@ -8,7 +8,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 import pyarrow.parquet as pq
 
-from holdfast.app.writers import WriteToken
+from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.source_inputs import FilesInput
 from holdfast.errors import ExternalError, HoldfastError, LogError
 from holdfast.log import Store
@@ -19,7 +19,7 @@ AFTER = "after"
 ENDINGS = (".parquet", ".jsonl", ".json", ".csv")
 
 
-class FilesReader:
+class FilesReader(RangeReader):
     """Implements RangeReader for files. One task reads every `tasks`-th file, by a number that depends only on its name."""
 
     has_own_positions = False
@@ -48,15 +48,6 @@ class FilesReader:
             raise HoldfastError(f"{self._what} needs the file '{end}' of '{self._options.path}', which was removed; restore it")
         own = [name for name in names if zlib.crc32(name.encode()) % self._tasks == self._task]
         return pa.concat_tables([self._schema.empty_table(), *(self._read_file(name) for name in own)])
-
-    def write_dead_letters(self, token: WriteToken) -> None:
-        pass
-
-    def backlog(self, at: Positions) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
     def _list(self) -> list[str]:
         try:

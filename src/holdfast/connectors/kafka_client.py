@@ -46,8 +46,8 @@ class KafkaCluster:
         self.library: Any = confluent_kafka
         self.servers, self._what = servers, what
         self._login_error: Any = None
-        common = {"bootstrap.servers": servers, "socket.connection.setup.timeout.ms": 5000, "error_cb": self._note_error}
-        self.settings = {**common, **settings}
+        timeouts_ms = {"socket.connection.setup.timeout.ms": 5000, "socket.timeout.ms": int(TIMEOUT_S * 1000)}
+        self.settings = {"bootstrap.servers": servers, "error_cb": self._note_error, **timeouts_ms, **settings}
         self.admin: Any = confluent_kafka.admin.AdminClient(self.settings, logger=logger)
 
     def topics(self, name: str | None = None) -> dict[str, Any]:

@@ -16,12 +16,15 @@ from holdfast.app.writers import WriteToken
 from holdfast.connectors.kafka_client import PASSING, TIMEOUT_S, KafkaCluster, logger
 from holdfast.connectors.kafka_messages import BadMessage, KafkaMessage, MessageParser
 from holdfast.connectors.kafka_transactions import TopicTransactions
+from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.source_inputs import KafkaInput
 from holdfast.errors import ExternalError, HoldfastError
 from holdfast.log.range_claims import Positions, Range
 
 FETCH_BYTES = 8 << 20
 """How much the broker sends of a partition at once. librdkafka's default of 1 MB needs many round trips for a large epoch."""
+NO_OFFSET = -1
+"""What a broker answers if no message is later than a time."""
 CONSUME_MESSAGES = 10_000
 CONSUME_S = 0.02
 """How long one call waits for as many messages. The end of a range is noticed after the call."""
@@ -31,7 +34,7 @@ PARTITIONS_EVERY_S = 5.0
 """How often the reader looks for new partitions and topics."""
 
 
-class KafkaReader:
+class KafkaReader(RangeReader):
     """Implements RangeReader for Kafka. A position maps 'topic:partition' to the offset of the next message."""
 
     has_own_positions = True
@@ -81,7 +84,7 @@ class KafkaReader:
         ends = newest
         if before_s is not None:
             arrived = self._offsets(offsets.for_timestamp(int(before_s * 1000)))
-            ends = {name: offset if arrived[name] < 0 else min(offset, arrived[name]) for name, offset in newest.items()}
+            ends = {name: offset if arrived[name] == NO_OFFSET else min(offset, arrived[name]) for name, offset in newest.items()}
         ends = {name: max(offset, int(start.get(name, 0))) for name, offset in ends.items()}
         return {**start, **self._limited(start, ends)}
 
@@ -105,8 +108,6 @@ class KafkaReader:
 
     def close(self) -> None:
         self._consumer.close()
-        if self._dead_letters is not None:
-            self._dead_letters.close()
 
     def _partition_names(self) -> list[str]:
         """Return this task's partitions as 'topic:partition'. New ones are found within PARTITIONS_EVERY_S."""
@@ -153,9 +154,12 @@ class KafkaReader:
         try:
             request = dict.fromkeys(partitions.values(), spec)
             futures = self._cluster.admin.list_offsets(request, isolation_level=isolation, request_timeout=TIMEOUT_S)
-            return {f"{p.topic}:{p.partition}": future.result().offset for p, future in futures.items()}
+            offsets = {f"{p.topic}:{p.partition}": future.result().offset for p, future in futures.items()}
         except self._kafka.KafkaException as error:
             raise self._cluster.describe("cannot read offsets", error.args[0]) from error
+        if min(offsets.values()) < NO_OFFSET:
+            raise ExternalError(f"{self._what} cannot read offsets on {self._options.servers}: a partition has no leader now")
+        return offsets
 
     def _limited(self, start: Positions, ends: dict[str, int]) -> dict[str, int]:
         """Return the ends, moved back so that the range has about `rows_per_epoch` messages, divided over the partitions."""

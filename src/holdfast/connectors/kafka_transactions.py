@@ -1,8 +1,10 @@
 """Writes epochs to a Kafka topic, each in one transaction, so that a consumer with read_committed sees each epoch once."""
 
 import json
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias
 
 from holdfast.app.writers import FencedError, WriteToken
@@ -40,16 +42,10 @@ class TopicTransactions:
             if not self._written.has(token):
                 self._commit(kafka, messages, token)
         except kafka.KafkaException as error:
-            self.close()
+            self._producer = None  # the next write opens another one, which aborts what this one left open
             if error.args[0].code() in (kafka.KafkaError._FENCED, kafka.KafkaError.INVALID_PRODUCER_EPOCH):
                 raise FencedError(f"{self._what}: another writer of the sink has taken over") from error
             raise self._cluster.describe("cannot write", error.args[0]) from error
-
-    def close(self) -> None:
-        """Forget the producer. The next write opens another one, which aborts what this one left open."""
-        if self._group is not None:
-            self._group.close()
-        self._producer = self._group = None
 
     def _open(self, cluster: KafkaCluster, run: str) -> None:
         """Fence the writer before this one, and read which epochs are written."""
@@ -57,7 +53,8 @@ class TopicTransactions:
         topic = cluster.topics(self._topic)[self._topic]
         if topic.error is not None:
             raise kafka.KafkaException(topic.error)
-        group = kafka.Consumer({**common, "group.id": name, "enable.auto.commit": False}, logger=logger)
+        if self._group is None:
+            self._group = kafka.Consumer({**common, "group.id": name, "enable.auto.commit": False}, logger=logger)
         producer = kafka.Producer(
             {
                 **common,
@@ -68,10 +65,10 @@ class TopicTransactions:
             },
             logger=logger,
         )
-        producer.init_transactions(TIMEOUT_S)
-        (stored,) = group.committed([kafka.TopicPartition(self._topic, 0)], timeout=TIMEOUT_S)
+        _limit_time(kafka, producer.init_transactions, TIMEOUT_S)
+        (stored,) = self._group.committed([kafka.TopicPartition(self._topic, 0)], timeout=TIMEOUT_S)
         self._written = WrittenEpochs(**json.loads(stored.metadata)) if stored.metadata else WrittenEpochs()
-        self._producer, self._group = producer, group
+        self._producer = producer
 
     def _commit(self, kafka: Any, messages: Iterable[tuple[Message, dict[str, str]]], token: WriteToken) -> None:
         producer = self._producer
@@ -89,6 +86,29 @@ class TopicTransactions:
                 raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT))
         written = self._written.after(token)
         state = kafka.TopicPartition(self._topic, 0, max(token.epoch, 0), json.dumps(asdict(written)))
-        producer.send_offsets_to_transaction([state], self._group.consumer_group_metadata(), TIMEOUT_S)
-        producer.commit_transaction(TIMEOUT_S)  # raises KafkaException if a message was not delivered
+        _limit_time(kafka, producer.send_offsets_to_transaction, [state], self._group.consumer_group_metadata(), TIMEOUT_S)
+        _limit_time(kafka, producer.commit_transaction, TIMEOUT_S)  # raises KafkaException if a message was not delivered
         self._written = written
+
+
+def _limit_time(kafka: Any, call: Callable[..., None], *arguments: Any) -> None:
+    """Make a call of a producer in a thread, and raise KafkaException if it does not return in time.
+
+    When a broker comes back, librdkafka may exceed the call's own limit by a minute. The next producer fences the one that hangs.
+    """
+    errors: SimpleQueue[Exception | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            call(*arguments)
+            errors.put(None)
+        except Exception as error:
+            errors.put(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        error = errors.get(timeout=2 * TIMEOUT_S)
+    except Empty:
+        raise kafka.KafkaException(kafka.KafkaError(kafka.KafkaError._TIMED_OUT)) from None
+    if error is not None:
+        raise error

@@ -42,12 +42,12 @@ class RangeReader(Protocol):
 
         The messages of an epoch are written once, however many replicas do this. Raises FencedError if another one does it now.
         """
-        ...
+        return
 
     def backlog(self, at: Positions) -> dict[str, int]:
         """Return how many rows past a position each part of the data had when it was last looked at; nothing if that is unknown."""
-        ...
+        return {}
 
     def close(self) -> None:
         """Close connections."""
-        ...
+        return

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast.app.writers import WriteToken
+from holdfast.connectors.replayable import RangeReader
 from holdfast.documents.source_inputs import TableInput
 from holdfast.errors import HoldfastError
 from holdfast.log.range_claims import Positions, Range
@@ -75,7 +75,7 @@ class _Step:
     loses: int = 0
 
 
-class TableReader:
+class TableReader(RangeReader):
     """Implements RangeReader for tables. One task reads every `tasks`-th file, by a number that depends only on its path.
 
     A position {"version": v, "files": n} is behind version v and the first n files of the commit after it. While a source reads
@@ -122,15 +122,6 @@ class TableReader:
                 if step.end == rows.end:
                     break
         return pa.concat_tables(tables)
-
-    def write_dead_letters(self, token: WriteToken) -> None:
-        pass
-
-    def backlog(self, at: Positions) -> dict[str, int]:
-        return {}
-
-    def close(self) -> None:
-        pass
 
     def _steps(self, start: Positions) -> Iterator[_Step]:
         """Yield the places behind a position, in order."""

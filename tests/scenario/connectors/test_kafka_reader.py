@@ -118,6 +118,13 @@ def test_bad_message_is_named_or_skipped(broker, topic, open_reader):
     assert skipping.bad_messages == 2
 
 
+def test_column_whose_type_has_changed_is_named(broker, topic, open_reader):
+    broker.produce(topic, [*values("a"), b'{"user": "b", "amount": "many"}'])
+    reader = open_reader()
+    with pytest.raises(HoldfastError, match=r"at offset 1 of .* as json: .*/amount.* from number to string.*correct the schema"):
+        reader.read(next_range(reader, reader.first()))
+
+
 def test_bad_messages_go_to_the_dead_letter_topic_once(broker, topic, open_reader):
     dead = f"dead-{topic}"
     broker.create_topic(dead)
