@@ -104,7 +104,8 @@ def compare(trades: Trades, broker: Broker) -> str | None:
     """Compare the output with averages that are computed here. Return what differs."""
     messages = broker.messages("averages", partitions=2)
     corrected = {headers["epoch"] for headers, _ in messages if headers["kind"] == "final"}
-    rows = [json.loads(v) for headers, v in messages if headers["kind"] == "final" or headers["epoch"] not in corrected]
+    newest = [value for headers, value in messages if headers["kind"] == "final" or headers["epoch"] not in corrected]
+    rows = [json.loads(value) for value in newest if value is not None]
     for ticker, prices in sorted(trades.items()):
         last = [prices[max(0, end - 5) : end] for end in range(1, len(prices) + 1)]
         output = sorted((row["seq"], row["price"], round(row["average"], 6)) for row in rows if row["ticker"] == ticker)

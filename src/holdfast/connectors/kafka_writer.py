@@ -15,8 +15,9 @@ class KafkaWriter:
     """A writer for a sink: `app.sink("out", stream, writer=KafkaWriter("broker:9092", "results", key="ticker"))`.
 
     A message's value is a row as a JSON object, and its key is the column `key`. Its headers are `epoch`, `quality` and `kind`. A
-    correction (`kind` is `final`) contains all rows of its epoch, and replaces the messages of that epoch which came before. With
-    `exact_only` nothing inexact is written: an epoch is written once, when it is exact.
+    correction (`kind` is `final`) contains all rows of its epoch, and replaces the messages of that epoch which came before. If
+    it has no rows, it is one message without a value. With `exact_only` nothing inexact is written: an epoch is written once,
+    when it is exact.
 
     Each epoch is one transaction, and the broker fences a writer that was replaced (see TopicTransactions). `settings` are further
     settings of librdkafka, for example for security.
@@ -34,9 +35,12 @@ class KafkaWriter:
         """Write the rows of an epoch, unless the topic has them. Raises FencedError if another writer has taken over."""
         if self._exact_only and quality != "exact":
             return
+        if not rows.num_rows and (self._exact_only or token.kind == "first"):
+            return
         headers = {"epoch": str(token.epoch), "quality": quality, "kind": token.kind}
         keys = [None] * rows.num_rows if self._key is None else [str(key) for key in rows[self._key].to_pylist()]
-        self._topic.write(((message, headers) for message in zip(encode_rows(rows), keys, strict=True)), token)
+        messages = zip(encode_rows(rows), keys, strict=True) if rows.num_rows else [(None, self._key and "")]
+        self._topic.write(((message, headers) for message in messages), token)
 
 
 def encode_rows(rows: pa.Table) -> Iterator[str]:

@@ -67,7 +67,8 @@ def newest_of_topic(messages):
     """Return the rows of the newest version of each epoch in a topic. No version may have a row twice."""
     versions = defaultdict(list)
     for headers, value in messages:
-        versions[int(headers["epoch"]), headers["kind"]].append(json.loads(value))
+        version = versions[int(headers["epoch"]), headers["kind"]]
+        version += [json.loads(value)] if value is not None else []  # a correction without rows
     for version, rows in versions.items():
         repeated = [seq for seq, count in Counter(row["seq"] for row in rows).items() if count > 1]
         assert not repeated, f"epoch and kind {version} were written more than once: seqs {repeated[:5]}"

@@ -54,6 +54,15 @@ def test_epochs_and_corrections_are_written_once(broker, topic, writer):
     assert seen(broker, topic) == [(1, "first", "a"), (1, "first", "b"), (2, "first", "c"), (2, "final", "d")]
 
 
+def test_correction_without_rows_is_one_message_without_a_value(broker, topic, writer):
+    write = writer()
+    write(rows(), 1, "exact", token=token(topic, 1))
+    write(rows("a"), 2, "tentative", token=token(topic, 2))
+    write(rows(), 2, "exact", token=token(topic, 2, "final", 2))
+    messages = [(headers["epoch"], headers["kind"], value) for headers, value in broker.messages(topic)]
+    assert messages == [("2", "first", b'{"user":"a"}'), ("2", "final", None)]
+
+
 def test_exact_only_writes_an_epoch_when_it_is_exact(broker, topic, writer):
     write = writer(exact_only=True)
     write(rows("x"), 1, "tentative", token=token(topic, 1))
