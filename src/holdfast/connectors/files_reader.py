@@ -61,11 +61,12 @@ class FilesReader(RangeReader):
             if name.endswith(".parquet"):
                 rows = pq.read_table(content)
             elif name.endswith(".csv"):
-                types = pc.ConvertOptions(column_types=self._schema, include_columns=self._schema.names)
-                rows = pc.read_csv(content, convert_options=types)
+                rows = pc.read_csv(content, convert_options=pc.ConvertOptions(column_types=self._schema))
             else:
                 parse = pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore")
                 rows = pj.read_json(content, parse_options=parse)
+            if "time" in self._schema.names and "time" not in rows.column_names:
+                rows = rows.append_column("time", pa.nulls(rows.num_rows))
             return rows.select(self._schema.names).cast(self._schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]

@@ -34,7 +34,10 @@ class RangeReader(Protocol):
         ...
 
     def read(self, rows: Range) -> pa.Table:
-        """Return the rows of a range in a fixed order, with those columns of the source's schema that the data has."""
+        """Return the rows of a range in a fixed order, with the columns of the source's schema but `seq` and `epoch`.
+
+        `time` may be missing or null; the source then has the times of arrival.
+        """
         ...
 
     def write_dead_letters(self, token: WriteToken) -> None:

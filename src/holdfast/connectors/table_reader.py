@@ -167,14 +167,14 @@ class TableReader(RangeReader):
         columns = {}
         known = self._history.columns()
         for field in self._schema:
-            if field.name in known:
+            if field.name in known or field.name == "time":
                 column = table[field.name] if field.name in table.column_names else pa.nulls(table.num_rows)
                 try:
                     columns[field.name] = column.cast(field.type)
                 except pa.ArrowException as error:
                     reason = str(error).strip().splitlines()[0]
                     raise self._schema_error(f"'{field.name}' as {field.type}, but its values differ: {reason}") from error
-            elif field.name != "time":
+            else:
                 raise self._schema_error(f"'{field.name}', but the table's columns are: {', '.join(known)}")
         return pa.table(columns)
 

@@ -1,11 +1,15 @@
 import json
+import shutil
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast.connectors.delta_history import DeltaHistory
 from holdfast.connectors.files_reader import FilesReader
-from holdfast.documents.source_inputs import FilesInput
+from holdfast.connectors.table_reader import TableReader
+from holdfast.documents.source_inputs import DeltaInput, FilesInput
 from holdfast.errors import HoldfastError
 from holdfast.log.range_claims import Range
 
@@ -47,6 +51,21 @@ def test_tasks_divide_the_files_without_overlap(folder):
 def test_latest_skips_the_files_that_are_there(folder):
     files = reader(folder, starting="latest")
     assert files.newest(files.first(), before_s=None) == {"after": "3.csv"}
+
+
+def test_files_and_tables_may_lack_the_time(folder):
+    schema = SCHEMA.append(pa.field("time", pa.timestamp("us", "UTC")))
+    deltalake.write_deltalake(str(folder / "table"), pq.read_table(folder / "1.parquet"))
+    shutil.move(folder / "table", folder / "_table")
+    table = DeltaInput(path=str(folder / "_table"))
+    readers = (
+        FilesReader(FilesInput(path=str(folder)), schema, source="s", task=0, tasks=1),
+        TableReader(table, DeltaHistory(table, source="s"), schema, source="s", task=0, tasks=1),
+    )
+    for reader in readers:
+        rows = reader.read(Range(reader.first(), reader.newest(reader.first(), before_s=None)))
+        assert "ann" in rows["user"].to_pylist()
+        assert rows["time"].null_count == rows.num_rows
 
 
 def test_unreadable_file_is_named(folder):

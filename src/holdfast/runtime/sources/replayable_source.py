@@ -125,7 +125,7 @@ class ReplayableSource(Replica):
 
     def _numbered(self, rows: pa.Table, epoch: int) -> pa.Table:
         """Return the rows with their seq and epoch and, if they have no time, the end of the epoch."""
-        columns = {name: rows[name] for name in rows.column_names}
+        columns = {name: rows[name] for name in rows.column_names if name != "time" or rows[name].null_count < rows.num_rows}
         number, source_tasks = self._source_task
         base = ((epoch - self._timeline.first) * source_tasks + number) << 32
         columns["seq"] = pa.array(range(base + 1, base + 1 + rows.num_rows), pa.int64())
