@@ -39,8 +39,8 @@ RATE = 1000
 PARTITIONS = 2
 ROOT = Path(__file__).parents[1]
 WARM_UP_S = 20
-LIMIT_S = 240.0
-SILENCE_S = 10.0
+LIMIT_S = 600.0
+SILENCE_S = 30.0
 EXAMPLE = ROOT / "examples" / "bargain_discovery.py"
 SIDES = ("ours", "theirs")
 
@@ -128,6 +128,8 @@ def measure(side: str, work: Path, broker: Broker, live: list, burst: list) -> d
         listener.wait_silent()
         seconds = listener.last_s - sent_s
     listener.stop()
+    if not latencies:
+        raise SystemExit(f"{side}: no bargain of an event after the warm-up has arrived within {SILENCE_S:g} s of the one before")
     return {
         "latency_s": statistics.median(latencies),
         "p95_s": sorted(latencies)[int(len(latencies) * 0.95)],
