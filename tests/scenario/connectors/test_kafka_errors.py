@@ -1,5 +1,8 @@
 """Errors of a source and a sink that may not do what they want, against a real broker with users and permissions."""
 
+import json
+import threading
+
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -86,3 +89,40 @@ def test_wrong_password_is_named(read, monkeypatch):
     with pytest.raises(HoldfastError, match=r"check the user name and password in 'settings'") as raised:
         read(**{"sasl.password": "wrong"})
     assert not isinstance(raised.value, ExternalError)
+
+
+def test_killed_broker_makes_source_and_sink_wait_until_it_is_back(broker, topic, monkeypatch):
+    monkeypatch.setattr("holdfast.connectors.kafka_client.TIMEOUT_S", 3.0)
+    options = KafkaInput(servers=broker.servers, topic=topic, starting_offsets="earliest")
+    reader, writer = KafkaReader(options, SCHEMA, source="clicks", task=0, tasks=1), KafkaWriter(broker.servers, topic)
+    start = reader.first()
+
+    def write(epoch):
+        writer(pa.table({"user": [f"w{epoch}"]}), epoch, "exact", token=WriteToken(topic, epoch, "first", 1))
+
+    def read():
+        return reader.read(Range(start, reader.newest(start, before_s=None)))["user"].to_pylist()
+
+    def errors_until(call):
+        """Return the errors of a call until it succeeds."""
+        errors = []
+        while len(errors) < 100:
+            try:
+                call()
+                break
+            except HoldfastError as error:
+                errors.append(error)
+        return errors
+
+    errors_until(lambda: write(1))
+    broker.kill()
+    for call in (lambda: write(2), read):
+        with pytest.raises(ExternalError, match=r"is a broker running there"):
+            call()
+    restart = threading.Thread(target=broker.restart)
+    restart.start()
+    errors = errors_until(lambda: write(2)) + errors_until(read)
+    restart.join()
+    reader.close()
+    assert {type(error) for error in errors} <= {ExternalError}, errors
+    assert [json.loads(value)["user"] for _, value in broker.messages(topic)] == ["a", "w1", "w2"]
