@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from holdfast.control.observers.absent_epochs import PRODUCER
 from holdfast.documents.job import Task
 from holdfast.log import Quality, Record
 from holdfast.log.output_files import FILE_NAME
@@ -114,8 +115,17 @@ class Watch:
             return  # its producer is about to withdraw it, or everybody who reads it is past it
         if previous is not None and previous.checksum != record.checksum and previous.quality is record.quality is Quality.EXACT:
             self.report("final output", f"{key} was committed twice with different rows")
+        if record.producer == PRODUCER and not self._has_inputs(location, key):
+            self.report("time limit", f"{key} was committed as absent before its inputs were there")
         records.setdefault(key, record)
         self.first_s.setdefault((location, *key[:3]), self.world.scheduler.now_s)
+
+    def _has_inputs(self, location: str, key: RecordKey) -> bool:
+        """Return whether the inputs of an epoch have been committed."""
+        model = next(each for each in self.world.jobs.values() if each.job.log == location)
+        (task,) = (task for task in model.layout.tasks if key[0] in task.makes and task.task == key[1])
+        logs = ((location if r.job is None else self.world.log_of(r.job), r) for r in task.reads)
+        return all((log, r.stream, number, key[2]) in self.first_s for log, r in logs for number in r.tasks)
 
     def _on_record_removed(self, location: str, key: RecordKey) -> None:
         """Check that nobody needs the epoch any more, unless the record's producer withdraws it."""
@@ -345,6 +355,7 @@ class Watch:
     def check_history(self) -> None:
         """Check what must hold for what was reported."""
         counts: Counter[tuple[object, ...]] = Counter()
+        ended: set[tuple[str, int]] = set()
         for _, kind, about in self.world.history:
             if kind == "output":
                 counts["sink", about["job"], about["sink"], about["epoch"], about["as"]] += 1
@@ -352,6 +363,10 @@ class Watch:
                 counts["stream", about["job"], about["stream"], about["task"], about["epoch"], about["as"]] += 1
             elif kind in ("divergence", "abandoned", "job failed"):
                 self.report(kind, str(about))
+            elif kind in ("ended", "failed by observer"):
+                ended.add((about["replica"], about["incarnation"]))
+            elif kind == "replica" and about["state"] == "failed" and (about["replica"], about["incarnation"]) not in ended:
+                self.report("one start", f"{about} counts as failed, although no node has reported this incarnation as failed")
             elif kind in ("replica failed", "observer failed") and not _is_injected(str(about["error"])):
                 self.report("unexpected error", str(about))
         for key, count in counts.items():

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
+import logging
+import multiprocessing
+import os
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from holdfast.connectors import written_epochs
 from holdfast.control.nodes import replicas
-from holdfast.control.observers import absent_epochs, hung_replicas, outages, upstream_backup
+from holdfast.control.observers import absent_epochs, activation, hung_replicas, outages, upstream_backup
 from holdfast.control.recovery import restart_decision
-from holdfast.log import checkpoints, epoch_log, local_folder, shared_streams, trimming
+from holdfast.log import checkpoints, epoch_log, local_folder, range_claims, shared_streams, trimming
 from holdfast.node import replica_changes
 from holdfast.runtime import input_reader, output_writer, pe_replica, replica_loop, span_compute
 from holdfast.runtime.sinks import claimed_writer, sink_replica, write_claims
-from holdfast.runtime.sources import reader_source, staged_batches, trace_source
+from holdfast.runtime.sources import reader_source, replayable_source, staged_batches, trace_source
 
 from . import node, orchestrator
 from .schedule import draw_schedule, play
@@ -32,15 +37,12 @@ LIMIT = 10_000
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defect: in `function` of `module`, `old` becomes `new`. `found_by` is the seed of the first schedule
-    that shows it, counted from 0. `users` are the
-    modules that have imported the function by its name."""
+    """A defect: in `function` of `module`, `old` becomes `new`. `users` are the modules that have imported the function by its name."""
 
     module: ModuleType
     function: str
     old: str
     new: str
-    found_by: int | None = None
     users: tuple[ModuleType, ...] = ()
 
 
@@ -50,7 +52,6 @@ MUTANTS = {
         "EpochLog._withdraw_if_trimmed",
         "if not self.is_trimmed(record):",
         "if True:",
-        found_by=0,
     ),
     "an exact record after an inexact one is dropped": Mutant(
         epoch_log, "EpochLog.offer", "if committed is not None and record.quality", "if False and record.quality"
@@ -72,28 +73,24 @@ MUTANTS = {
         "PeReplica._run_job",
         "return Position(whole.last, computed.kept_rows,",
         "return Position(whole.last, position.kept_rows,",
-        found_by=0,
     ),
     "catch-up publishes all rows in each epoch": Mutant(
         span_compute,
         "DriverCompute.run",
         "[rows] if len(spans) == 1 else [rows_of(rows, span) for span in spans]",
         "[rows for span in spans]",
-        found_by=0,
     ),
     "without correction, a restarted replica counts missed epochs as processed cleanly": Mutant(
         pe_replica,
         "PeReplica._start_recovery",
         "epoch=end, tainted=end)",
         "epoch=end)",
-        found_by=0,
     ),
     "incomplete input taints only its own epoch": Mutant(
         pe_replica,
         "qualities_without_correction",
         "elif tainted is not None and taint_epochs is not None and epoch",
         "elif True or epoch",
-        found_by=0,
     ),
     "trimming goes one epoch too far": Mutant(
         trimming, "LogTrimmer.trim", "if stream in self._watched else 0)", "if stream in self._watched else -1)"
@@ -103,7 +100,6 @@ MUTANTS = {
         "LogTrimmer.__init__",
         "setdefault((stream, task.task), []).append(task.name)",
         "setdefault((stream, task.task), [])",
-        found_by=0,
     ),
     "trimming does not read the positions again": Mutant(
         trimming,
@@ -116,7 +112,6 @@ MUTANTS = {
         "EpochLog.announce_trim",
         "if until > max(lines, default=until - 1):",
         "if until > max(lines, default=until - 1) + 2:",
-        found_by=0,
     ),
     "a job joins before it saves its position": Mutant(
         shared_streams, "join_timelines", "epoch=timeline.first - 1)", "epoch=10**6)"
@@ -135,7 +130,6 @@ MUTANTS = {
         "OutputWriter.publish",
         "result = self.log.offer(record)",
         "self.store.remove(list(files)); result = self.log.offer(record); files and write_rows(self.store, rows, folder=folder)",
-        found_by=0,
     ),
     "the rows of a correction are removed": Mutant(
         output_writer, "OutputWriter.publish", "if result.accepted_as is None:", 'if result.accepted_as != "first":'
@@ -145,7 +139,6 @@ MUTANTS = {
         "share_of",
         "if reading.of > 1:",
         "if reading.of > 2:",
-        found_by=0,
     ),
     "an epoch begins before all of its inputs are there": Mutant(input_reader, "InputReader._records", "return None", "continue"),
     "a trace source does not correct absent epochs": Mutant(
@@ -219,6 +212,49 @@ MUTANTS = {
     "an error of the log ends a replica": Mutant(
         replica_loop, "ReplicaLoop._retry_while_log_fails", "if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:", "if True:"
     ),
+    "a replica reads the range that it has proposed": Mutant(
+        range_claims, "RangeClaims.claim", "return self.read(epoch)", "return proposal"
+    ),
+    "a range is used although its claim may have been removed": Mutant(
+        range_claims, "RangeClaims.claim", "if saved is not None and saved >= epoch:", "if False:"
+    ),
+    "the claim that says where to continue is removed": Mutant(
+        range_claims,
+        "RangeClaims.remove_until",
+        'if int(name.rsplit("/", 1)[1]) < epoch',
+        'if int(name.rsplit("/", 1)[1]) <= epoch',
+    ),
+    "each task of a table begins where it looks first": Mutant(
+        replayable_source,
+        "ReplayableSource._start_after_records",
+        "self._reader.first() if has_own else",
+        "self._reader.first() if True else",
+    ),
+    "a range begins where the last proposed one ended": Mutant(
+        replayable_source,
+        "ReplayableSource.step",
+        "self._start = claimed.end",
+        "self._start = self._reader.newest(self._start, before_s=now_s)",
+    ),
+    "a target takes the last write again": Mutant(written_epochs, "WrittenEpochs.has", "token.epoch <= (", "token.epoch < ("),
+    "a correction counts as a first output": Mutant(
+        written_epochs, "WrittenEpochs.after", 'if token.kind == "first" else', "if True else"
+    ),
+    "a writer that was fenced off marks its epoch as written": Mutant(
+        claimed_writer, "ClaimedWriter.write", 'return "wait"\n            self', "pass\n            self"
+    ),
+    "activation leaves a gap while a replica catches up": Mutant(
+        activation, "ActivationController._switch", "targets |= {n for n in active if _live(own[n]) is not None}", "pass"
+    ),
+    "activation does not replace dead replicas": Mutant(
+        activation,
+        "ActivationController._switch",
+        "targets |= {n for n, replica in own.items() if replica.state in LIVING}",
+        "pass",
+    ),
+    "a source on a node with a slow clock counts as hung": Mutant(
+        hung_replicas, "HungReplicas._is_hung", "replica.status.lag_s != 0", "True"
+    ),
     "files are not synced": Mutant(local_folder, "LocalFolder._temporary", "self._calls.sync(temporary)", "pass"),
     "folders are not synced": Mutant(local_folder, "LocalFolder._sync_folder", "self._calls.sync(folder)", "pass"),
 }
@@ -255,30 +291,34 @@ def applied(mutant: Mutant) -> Iterator[None]:
             setattr(place, name, original)
 
 
-def first_violation(mutant: Mutant, seeds: range) -> tuple[int, str] | None:
+def first_violation(name: str, seeds: Iterable[int]) -> tuple[int, str] | None:
     """Return the first seed whose schedule breaks a law with a mutant, and the law; None if there is none."""
-    with applied(mutant):
-        for seed in seeds:
-            outcome = play(draw_schedule(seed))
-            if outcome.violations:
-                return seed, outcome.first
-    return None
+    logging.disable(logging.CRITICAL)  # mutants make replicas fail with unexpected errors
+    try:
+        with applied(MUTANTS[name]):
+            for seed in seeds:
+                outcome = play(draw_schedule(seed))
+                if outcome.violations:
+                    return seed, outcome.first
+        return None
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of the names of mutants; by default all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=int, default=LIMIT)
+    parser.add_argument("--limit", type=int, default=LIMIT, help="how many schedules to try for each")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     arguments = parser.parse_args()
+    names = [name for name in MUTANTS if not arguments.names or any(part in name for part in arguments.names)]
     missed = 0
-    for name, mutant in MUTANTS.items():
-        if arguments.names and not any(part in name for part in arguments.names):
-            continue
-        result = first_violation(mutant, range(arguments.seed, arguments.seed + arguments.limit))
-        missed += result is None
-        schedules = f"{result[0] - arguments.seed + 1:6d}" if result is not None else "  none"
-        print(f"{schedules}  {name}: {result[1][:100] if result is not None else 'not detected'}", flush=True)
+    with multiprocessing.get_context("spawn").Pool(arguments.processes) as pool:
+        results = {name: pool.apply_async(first_violation, (name, range(arguments.limit))) for name in names}
+        for name, result in results.items():
+            found = result.get()
+            missed += found is None
+            print(f"    {json.dumps(name)}: {None if found is None else found[0]},  # {found and found[1][:80]}", flush=True)
     return 1 if missed else 0
 
 

@@ -220,6 +220,8 @@ class Node:
     def _record(self, changes: object) -> None:
         for change in list(changes):  # type: ignore[call-overload]
             self.reports.append(change)
+            if change.state in ("failed", "lost"):
+                self.world.emit("ended", {"replica": change.key, "incarnation": change.incarnation})
             if change.state == "failed":
                 self.world.emit("replica failed", {"replica": change.key, "error": change.error})
             if change.state == "stopped":

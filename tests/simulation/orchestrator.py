@@ -285,7 +285,7 @@ class Orchestrator:
                 case FailReplica(key=key, incarnation=incarnation, cause=cause):
                     replica_ = self.replicas.get(key)
                     if replica_ is not None and replica_.observe("failed", incarnation=incarnation, error=cause, at_s=self.now_s):
-                        self.world.emit("failed by observer", {"replica": key, "cause": cause})
+                        self.world.emit("failed by observer", {"replica": key, "incarnation": incarnation, "cause": cause})
                         self._changed(replica_)
                 case FailJob(cause=cause):
                     self.world.emit("job failed", {"job": model.number, "cause": cause})
