@@ -37,7 +37,7 @@ LIMIT = 10_000
 
 @dataclass(frozen=True)
 class Mutant:
-    """A defect: in `function` of `module`, `old` becomes `new`. `users` are the modules that have imported the function by its name."""
+    """A defect: in `function` of `module`, `old` becomes `new`. `users` are the modules that import the function by name."""
 
     module: ModuleType
     function: str

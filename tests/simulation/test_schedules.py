@@ -35,6 +35,18 @@ def test_random_schedules_reach_what_they_are_meant_to_test():
 
 
 REGRESSIONS = {
+    "A replica hangs, the strategy idles the other one, and then the log is trimmed past the hung one": Schedule(
+        Config(
+            seed=2058801159,
+            workload=2,
+            replicas=(1, 1, 2, 2, 2, 1, 1, 1),
+            checkpoint_epochs=1,
+            correction=False,
+            secondary="eager",
+            strategy=True,
+        ),
+        (Fault("hang-replica", at_s=9.81, target="o0/0.1", operations=21, for_s=0.37),),
+    ),
     "The orchestrator, whose clock is ahead, takes a source for hung that waits for the end of its epoch": Schedule(
         Config(
             seed=1057622045,

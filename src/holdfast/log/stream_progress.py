@@ -53,15 +53,15 @@ class StreamProgress:
         return max(times_s)
 
     def has_work(self, task: Task, *, live: int, clean: int, now_s: float) -> bool:
-        """Return whether a task with positions at these epochs can advance: one of its next epochs has all inputs.
+        """Return whether a task with positions at these epochs can advance: one of its next epochs has all inputs, or was trimmed.
 
         A source can advance if its next epoch has ended. The result is False if an input is in a log that is not in `others`.
         """
         if not task.reads:
             return (self.timeline.last is None or live < self.timeline.last) and self.timeline.closes_s(live + 1) <= now_s
         inputs = self._inputs(task)
-        first = (log is not None and log.first(stream, number, epoch=live + 1) is not None for log, stream, number in inputs)
-        final = (log is not None and log.final(stream, number, epoch=clean + 1) is not None for log, stream, number in inputs)
+        first = (_had(log, stream, number, epoch=live + 1, final=False) for log, stream, number in inputs)
+        final = (_had(log, stream, number, epoch=clean + 1, final=True) for log, stream, number in inputs)
         return all(first) or all(final)
 
     def _inputs(self, task: Task) -> list[tuple[EpochLog | None, str, int]]:
@@ -69,6 +69,14 @@ class StreamProgress:
 
     def _log_of(self, reading: Reading) -> EpochLog | None:
         return self.log if reading.job is None else self.others.get(reading.job)
+
+
+def _had(log: EpochLog | None, stream: str, task: int, *, epoch: int, final: bool) -> bool:
+    """Return whether a log has the first or final record of an epoch, or had it until the epoch was trimmed."""
+    if log is None:
+        return False
+    record = (log.final if final else log.first)(stream, task, epoch=epoch)
+    return record is not None or epoch <= (log.trimmed_until(stream, task) or epoch - 1)
 
 
 StreamLocations = dict[tuple[str, int], tuple[StreamProgress, str]]

@@ -100,6 +100,14 @@ def test_wait_begins_with_new_input():
     assert after_s > HUNG_S
 
 
+def test_replica_that_the_trimmed_log_has_left_behind_is_hung():
+    job = Watched()
+    job.commit(1, 2, 3)
+    job.log.trim("src", 0, after=0, until=3)
+    assert job.watch(at(3), 600) is None
+    assert job.watch(at(1), 600) is not None
+
+
 def test_backlog_extends_the_limit():
     job = Watched()
     job.commit(*range(1, 201))
