@@ -64,9 +64,16 @@ class Orchestrator:
     def answers(self) -> bool:
         return self.process.alive and self.process.paused_until_s <= self.world.scheduler.now_s
 
+    def has_room(self, model: JobModel) -> bool:
+        """Return whether there are enough nodes for the replicas of a task."""
+        return not self.recovering and len(self._usable_nodes()) >= max(task.replicas for task in model.layout.tasks)
+
+    def _usable_nodes(self) -> list[str]:
+        return [node.name for node in self.world.nodes if node.name not in self._lost]
+
     def add_job(self, model: JobModel) -> None:
         """Place the replicas of a job on different nodes."""
-        names = [node.name for node in self.world.nodes]
+        names = self._usable_nodes()
         for index, task in enumerate(model.layout.tasks):
             for number in range(task.replicas):
                 node = names[(index + number) % len(names)]

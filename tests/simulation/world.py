@@ -95,7 +95,7 @@ class World:
         """Submit a job."""
         self.jobs[model.number] = model
         model.now_s, model.started_s = lambda: self.scheduler.now_s, self.scheduler.now_s
-        if self.orchestrator is None or not self.orchestrator.answers:
+        if self.orchestrator is None or not self.orchestrator.answers or not self.orchestrator.has_room(model):
             self.scheduler.call_at(self.scheduler.now_s + 1.0, lambda: self.place(model))
             return
         self.orchestrator.add_job(model)
