@@ -49,6 +49,7 @@ class SimFactory(ReplicaFactory):
         self.graph, self.schemas = model.load.graph, {}
         assert self.job.log is not None
         self.store = world.open(self.job.log)
+        self.store.owner = model.owner
         claim_log(self.store, self.job, self.app.name, self.tasks)
         self._log_locations = resolve_log_locations(self.store, model.logs)
         self.out = world.open(f"{self.job.log}/out", what="output")

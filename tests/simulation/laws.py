@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from holdfast.control.observers.absent_epochs import PRODUCER
 from holdfast.documents.job import Task
 from holdfast.log import Quality, Record
+from holdfast.log.fences import decode_fence
 from holdfast.log.output_files import FILE_NAME
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import EPOCHS_KEPT_FOR_AGENTS
@@ -62,6 +63,7 @@ class Watch:
         self.outputs: dict[str, dict[int, tuple[str, tuple[Row, ...]]]] = {}
         self._first_qualities: dict[tuple[str, str, int], str] = {}
         self._files: dict[tuple[str, str], bytes] = {}
+        self._fences: dict[tuple[str, str, int], list[int]] = {}
         self._removed_until: dict[tuple[str, str, int], int] = {}
         self._heads: dict[tuple[str, str, int], int] = {}
         self._users_of: dict[tuple[str, str, int], list[tuple[str, str, bool]]] = {}
@@ -88,9 +90,14 @@ class Watch:
             self._files[location, name] = new
         elif kind == "records":
             _, stream, task, last = name.split("/")
-            epoch, _, which = last.partition(".")
+            epoch, which, *section = last.split(".")
             key = unquote(stream), int(task), int(epoch), which
-            if new is not None:
+            fences = self._fences.setdefault((location, *key[:2]), [])
+            if new is not None and decode_fence(new) is not None:
+                fences.append(key[2])
+            elif int(section[0] if section else 0) != sum(fence <= key[2] for fence in fences):
+                pass  # a canceled job has written it, and nobody reads it
+            elif new is not None:
                 self._on_record(location, key, Record.decode(new))
             elif old is not None:
                 self._on_record_removed(location, key)
@@ -101,7 +108,7 @@ class Watch:
         """Forget an object that a power loss has undone. Check that nobody had reported it as committed."""
         if name.startswith("records/"):
             _, stream, task, last = name.split("/")
-            epoch, _, which = last.partition(".")
+            epoch, which, *_ = last.split(".")
             self.records[location].pop((unquote(stream), int(task), int(epoch), which), None)
             about = {"stream": unquote(stream), "task": int(task), "epoch": int(epoch), "as": which}
             job = next(number for number, model in self.world.jobs.items() if model.job.log == location)
@@ -336,7 +343,7 @@ class Watch:
         overtaken = {
             h[2]["epoch"]
             for h in self.world.history
-            if h[1] == "overtaken" and (h[2]["job"], h[2]["sink"]) == (model.number, task.pe)
+            if h[1] == "overtaken" and h[2]["sink"] == task.pe and self.world.jobs[h[2]["job"]].job.log == model.job.log
         }
         for epoch in range(first, last + 1):
             expected = tuple(sorted(row for number in reading.tasks for row in truth[name, number].get(epoch, ())))
@@ -474,7 +481,7 @@ class Watch:
 
 
 def _is_injected(error: str) -> bool:
-    return "(simulated)" in error or error == "killed by a fault"
+    return "(simulated)" in error or error == "killed by a fault" or error.startswith("this job was canceled")
 
 
 def _difference(rows: tuple[Row, ...], expected: tuple[Row, ...]) -> str:

@@ -23,7 +23,7 @@ from holdfast.connectors import written_epochs
 from holdfast.control.nodes import replicas
 from holdfast.control.observers import absent_epochs, activation, hung_replicas, outages, upstream_backup
 from holdfast.control.recovery import restart_decision
-from holdfast.log import checkpoints, epoch_log, local_folder, range_claims, shared_streams, trimming
+from holdfast.log import checkpoints, epoch_log, fences, local_folder, range_claims, shared_streams, stream_progress, trimming
 from holdfast.node import replica_changes
 from holdfast.runtime import input_reader, output_writer, pe_replica, replica_loop, span_compute
 from holdfast.runtime.sinks import claimed_writer, sink_replica, write_claims
@@ -129,7 +129,8 @@ MUTANTS = {
         output_writer,
         "OutputWriter.publish",
         "result = self.log.offer(record)",
-        "self.store.remove(list(files)); result = self.log.offer(record); files and write_rows(self.store, rows, folder=folder)",
+        "contents = {file: self.store.read(file) for file in stored.files}; self.store.remove(list(contents)); "
+        "result = self.log.offer(record); [self.store.create(*each) for each in contents.items()]",
     ),
     "the rows of a correction are removed": Mutant(
         output_writer, "OutputWriter.publish", "if result.accepted_as is None:", 'if result.accepted_as != "first":'
@@ -254,6 +255,19 @@ MUTANTS = {
     ),
     "a source on a node with a slow clock counts as hung": Mutant(
         hung_replicas, "HungReplicas._is_hung", "replica.status.lag_s != 0", "True"
+    ),
+    "a replica marks an epoch as written that others have passed": Mutant(
+        write_claims, "WriteClaims.mark_written", "and not self._remove_if_over(token.epoch, name)", ""
+    ),
+    "a replica that the trimmed log has left behind has no work": Mutant(
+        stream_progress, "_had", "or epoch <= (log.trimmed_until(stream, task) or epoch - 1)", ""
+    ),
+    "a canceled job passes its fence": Mutant(fences, "Fences.section", "if self._store.owner and", "if False and"),
+    "a fence takes the place of a later record": Mutant(
+        epoch_log, "EpochLog.fence", 'epoch, "first"), encode_fence(owner)', 'epoch + 1, "first"), encode_fence(owner)'
+    ),
+    "records past a fence have the names of those before": Mutant(
+        fences, "Fences.section", "return sum(first <= epoch for first, _ in fences)", "return 0"
     ),
     "files are not synced": Mutant(local_folder, "LocalFolder._temporary", "self._calls.sync(temporary)", "pass"),
     "folders are not synced": Mutant(local_folder, "LocalFolder._sync_folder", "self._calls.sync(folder)", "pass"),

@@ -13,6 +13,7 @@ from holdfast.control.nodes.dispatch import living_peers
 from holdfast.control.nodes.replicas import DEAD, LIVING, STARTED, PlacedReplica, Replicas
 from holdfast.control.observers.job_observers import Activate, FailJob, FailReplica, JobView, Note, ReplicaView
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
+from holdfast.control.recovery.log_fences import RETRY_S, fence_off
 from holdfast.control.recovery.restart_decision import STEADY_S, Abandon, Restart, Situation, decide
 from holdfast.documents.job import Policy
 from holdfast.errors import HoldfastError
@@ -51,6 +52,10 @@ class Orchestrator:
             self.replicas.add(replica)
             if replica.state == "abandoned":
                 self.replicas.demote(replica)
+        self._unconfirmed: dict[str, int] = {}
+        self._is_fencing = False
+        if world.canceling is not None:
+            self._unconfirmed = {node.name: term * 1_000_000 for node in world.nodes}
         self._recovers_until_s = self.now_s + (RECOVERY_WAIT_S if term > 1 else 0.0)
         self.recovering = term > 1
         world.scheduler.call_at(world.scheduler.now_s + TICK_S, self._tick)
@@ -82,6 +87,42 @@ class Orchestrator:
                 self._store(replica)
         self._renew(names)
 
+    def cancel(self, model: JobModel) -> None:
+        """Forget a job. Until every node has confirmed an assignment without it, it may still run there."""
+        for replica in self.replicas.of(model.number):
+            self.replicas.remove(replica)
+            del self.world.database[replica.key]
+        names = [node.name for node in self.world.nodes]
+        self._renew(names)
+        self._unconfirmed = {name: self._generation_of(name) for name in names}
+
+    def _finish_cancellation(self) -> None:
+        """Submit the successor of a canceled job, or fence the job off from its log if a node is silent."""
+        world = self.world
+        if world.canceling is None or self.recovering:
+            return
+        if not self._unconfirmed:
+            (_, successor), world.canceling = world.canceling, None
+            world.place(successor)
+        elif not self._is_fencing and self._lost.intersection(self._unconfirmed):
+            self._is_fencing = True
+            world.scheduler.spawn("fence", self._fence, self.process)
+
+    def _fence(self) -> None:
+        assert self.world.canceling is not None
+        model, _ = self.world.canceling
+        while True:
+            try:
+                fence_off(self.world.open(str(model.job.log)), model.owner, model.layout.tasks)
+                break
+            except HoldfastError:
+                self.world.scheduler.sleep(RETRY_S)
+        self.world.emit("fenced", {"job": model.number})
+        self._unconfirmed.clear()
+
+    def _generation_of(self, node: str) -> int:
+        return self.term * 1_000_000 + self._generations.get(node, 0)
+
     def take_beat(self, node: str, reports: tuple[ReplicaChange, ...], status: HostStatus | None) -> Assignment | None:
         """Take a node's beat as the resource manager does. Return its assignment."""
         self._last_beats_s[node] = self.world.scheduler.now_s
@@ -94,9 +135,14 @@ class Orchestrator:
                 replica.status = each
                 self._status_changed(replica)
                 self._observe_state(node, each.key, each.state, each.incarnation, each.error)
+        applied = (
+            status.generation if status is not None else next(n for n in self.world.nodes if n.name == node).assignment.generation
+        )
+        if applied >= self._unconfirmed.get(node, applied + 1):
+            del self._unconfirmed[node]
         if self.recovering:
             return None
-        generation = self.term * 1_000_000 + self._generations.get(node, 0)
+        generation = self._generation_of(node)
         if node in self._assignments and self._assignments[node].generation == generation:
             return self._assignments[node]
         wanted = [replica for replica in self.replicas.at(node) if replica.wanted]
@@ -198,7 +244,7 @@ class Orchestrator:
             self._store(replica)
 
     def _restart(self, replica: PlacedReplica, due_s: float) -> None:
-        if not self.process.alive or replica.due_s != due_s:
+        if not self.process.alive or replica.due_s != due_s or self.replicas.get(replica.key) is not replica:
             return
         if not self.answers:
             self.world.scheduler.call_at(self.process.paused_until_s, lambda: self._restart(replica, due_s))
@@ -237,7 +283,7 @@ class Orchestrator:
             return
         now_s = self.world.scheduler.now_s
         if self.recovering:
-            names = {replica.node for replica in self.replicas if replica.holds_room}
+            names = {replica.node for replica in self.replicas if replica.holds_room} | self._unconfirmed.keys()
             if names <= self._last_beats_s.keys() or now_s + self.machine.offset_s > self._recovers_until_s:
                 for name in sorted(names - self._last_beats_s.keys()):
                     self._mark_lost(name)
@@ -245,6 +291,7 @@ class Orchestrator:
         for name in sorted(self._last_beats_s):
             if name not in self._lost and now_s - self._last_beats_s[name] > LOST_AFTER_S:
                 self._mark_lost(name)
+        self._finish_cancellation()
         for replica in self.replicas:
             if replica.state in DEAD and replica.due_s is None and not self.recovering:
                 self._decide(replica)

@@ -23,7 +23,8 @@ REST_S = 240.0
 @dataclass(frozen=True)
 class Config:
     """What a schedule runs. `seed` determines the interleaving. `replicas` is the number of replicas per task, in order. A second
-    job reads a stream of the first one from `joins_s` on. With a strategy, the rates decide which replicas are active."""
+    job reads a stream of the first one from `joins_s` on. With a strategy, the rates decide which replicas are active.
+    The first job is canceled at `canceled_s`, and a successor continues its log."""
 
     seed: int
     workload: int
@@ -41,6 +42,7 @@ class Config:
     observe_every_s: float = 1.0
     joins_s: float | None = None
     strategy: bool = False
+    canceled_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ def draw_schedule(seed: int) -> Schedule:
     )
     if rng.random() < 0.25 and config.correction and load.feed == "trace" and shared_stream(load) is not None:
         config = replace(config, joins_s=round(rng.random() * 18, 2))
+    elif rng.random() < 0.25:
+        config = replace(config, canceled_s=round(rng.random() * 18, 2))
     if protection == "none" and rng.random() < 0.25:
         replicas = tuple(2 if task.kind == "operators" else count for task, count in zip(load.layout.tasks, replicas, strict=True))
         config = replace(config, strategy=True, replicas=replicas)
@@ -123,6 +127,11 @@ def play(schedule: Schedule, *, keep: list[World] | None = None) -> Outcome:
         world.place(_job_model(config, give_up_after=give_up_after))
         if config.joins_s is not None:
             scheduler.call_at(START_S + config.joins_s, lambda: world.place(_joining_model(config, give_up_after=give_up_after)))
+        if config.canceled_s is not None:
+            world.job_count = 2
+            first, successor = world.jobs[1], _job_model(config, give_up_after=give_up_after, number=2)
+            successor.targets, successor.queries, successor.checkpoints = first.targets, first.queries, first.checkpoints
+            scheduler.call_at(START_S + config.canceled_s, lambda: world.cancel(first, successor))
         for fault in schedule.faults:
             arm(world, fault)
         quiet_s = START_S + max(end_s(schedule.faults), EPOCHS)
@@ -142,7 +151,8 @@ def play(schedule: Schedule, *, keep: list[World] | None = None) -> Outcome:
         except StuckError as error:
             watch.report("rest", str(error))
         for each in world.jobs.values():
-            watch.check_job(each)
+            if not each.is_canceled:
+                watch.check_job(each)
         watch.check_history()
         outcome = Outcome(
             tuple(watch.violations),
@@ -172,8 +182,8 @@ def _joining_model(config: Config, *, give_up_after: int) -> JobModel:
     return model
 
 
-def _job_model(config: Config, *, give_up_after: int) -> JobModel:
-    return _model_of(1, workload(config.workload), config, give_up_after=give_up_after)
+def _job_model(config: Config, *, give_up_after: int, number: int = 1) -> JobModel:
+    return _model_of(number, workload(config.workload), config, give_up_after=give_up_after)
 
 
 def _model_of(number: int, load: Workload, config: Config, *, give_up_after: int) -> JobModel:
@@ -213,6 +223,8 @@ def _is_at_rest(world: World, watch: Watch) -> bool:
 
 
 def _has_ended(world: World, watch: Watch, model: JobModel) -> bool:
+    if model.is_canceled:
+        return True
     if model.load.is_live:
         return watch.has_all_rows(model) and watch.is_complete(model)
     return world.orchestrator is not None and not _waiting_tasks(world, model)
@@ -231,7 +243,7 @@ def _waiting_tasks(world: World, model: JobModel) -> list[str]:
 
 def _unfinished(world: World) -> str:
     parts = []
-    for model in world.jobs.values():
+    for model in (model for model in world.jobs.values() if not model.is_canceled):
         for task in _waiting_tasks(world, model):
             states = [
                 f"{r.node} {r.state}{'' if r.active else ' idle'} #{r.incarnation} {r.status.live if r.status else None}"

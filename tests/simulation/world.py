@@ -38,7 +38,12 @@ class JobModel:
     queries: dict[str, SimQuery] = field(default_factory=dict)
     checkpoints: dict[str, QueryCheckpoint] = field(default_factory=dict)
     now_s: Callable[[], float] = lambda: 0.0
-    started_s: float = 0.0
+    started_s: float | None = None
+    is_canceled: bool = False
+
+    @property
+    def owner(self) -> str:
+        return f"owner {self.number}"
 
     def replicas_of(self, task: str) -> int:
         return self._counts[task]
@@ -56,7 +61,7 @@ class JobModel:
 
     def arrived_rows(self, source: str, before_s: float | None = None) -> list[Row]:
         """Return the rows that have arrived at a source, by now and before a time: its trace, one epoch per second."""
-        seconds = (self.now_s() if before_s is None else min(self.now_s(), before_s)) - self.started_s
+        seconds = (self.now_s() if before_s is None else min(self.now_s(), before_s)) - (self.started_s or 0.0)
         return [row for row in self.load.trace[source] if row[3] - FIRST <= seconds]
 
 
@@ -74,6 +79,7 @@ class World:
         self.on_disk = False
         self.disks: dict[str, Disk] = {}
         self.on_loss: list[Callable[[str, str], None]] = []
+        self.canceling: tuple[JobModel, JobModel] | None = None
         self.starts: dict[tuple[str, int], int] = {}
         self.on_change: list[Callable[[str, str, bytes | None, bytes | None], None]] = []
         self.orchestrator_machine = Machine("control", offset_s=offsets_s[-1])
@@ -94,12 +100,22 @@ class World:
     def place(self, model: JobModel) -> None:
         """Submit a job."""
         self.jobs[model.number] = model
-        model.now_s, model.started_s = lambda: self.scheduler.now_s, self.scheduler.now_s
+        model.now_s = lambda: self.scheduler.now_s
         if self.orchestrator is None or not self.orchestrator.answers or not self.orchestrator.has_room(model):
             self.scheduler.call_at(self.scheduler.now_s + 1.0, lambda: self.place(model))
             return
+        model.started_s = model.started_s or self.scheduler.now_s
         self.orchestrator.add_job(model)
         model.placed = True
+
+    def cancel(self, model: JobModel, successor: JobModel) -> None:
+        """Cancel a job, and submit its successor on the same log once nothing of the canceled job can be written there."""
+        if self.orchestrator is None or not self.orchestrator.answers or self.orchestrator.recovering or not model.placed:
+            self.scheduler.call_at(self.scheduler.now_s + 1.0, lambda: self.cancel(model, successor))
+            return
+        successor.started_s = model.started_s
+        model.placed, model.is_canceled, self.canceling = False, True, (model, successor)
+        self.orchestrator.cancel(model)
 
     def turn(self) -> None:
         """Let the scheduler act at a moment when the current actor does not use the log."""

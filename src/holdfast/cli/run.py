@@ -107,7 +107,10 @@ CONTRACT_OPTIONS = (
     help="Folder for the run, new or empty.  [default: a temporary folder]",
 )
 @click.option(
-    "--verify/--no-verify", default=True, show_default=True, help="Compare the output with the whole trace run as one plan."
+    "--verify/--no-verify",
+    default=True,
+    show_default=True,
+    help="Compare the output with the whole trace run as one plan. Without a trace, the log keeps all rows that readers ingest.",
 )
 @json_option
 def run(application: str, **options: Any) -> None:
@@ -177,6 +180,7 @@ def run_and_report(
             cluster,
             schedule=schedule,
             for_s=for_s,
+            verify=verify,
             on_start=lambda: say(f"starting an orchestrator and {len(cluster.names)} nodes ..."),
             on_started=show_cluster,
             show=view.show,

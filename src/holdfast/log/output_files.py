@@ -80,11 +80,14 @@ def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest")
     return files
 
 
-def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "newest") -> pa.Table:
-    """Return the rows of a sink in the order of epochs, with a column for their quality; an empty table if there are none."""
+def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "newest", until: int | None = None) -> pa.Table:
+    """Return the rows of a sink in the order of epochs, up to an epoch, with a column for their quality; an empty table if there
+    are none."""
     store = out if isinstance(out, Store) else Store(out, what="output")
     tables = []
     for file in list_output_files(store, sink, which=which):
+        if until is not None and file.epoch > until:
+            break
         rows = pq.read_table(pa.BufferReader(store.read(file.name) or b""))
         tables.append(rows.append_column("quality", pa.array([file.quality.value] * rows.num_rows, pa.string())))
     return pa.concat_tables(tables) if tables else pa.table({})

@@ -17,6 +17,7 @@ from holdfast.trial.job_run import (
     run_job,
 )
 from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial.second_law import keep_ingested_rows
 
 
 def run_locally(
@@ -25,6 +26,7 @@ def run_locally(
     *,
     schedule: Schedule,
     for_s: float | None,
+    verify: bool,
     on_start: Callable[[], None],
     on_started: Callable[[Client], None],
     show: Show,
@@ -32,13 +34,16 @@ def run_locally(
     """Run a job to its end on a cluster that is started for it, and inject the faults of a schedule.
 
     Raises HoldfastError before anything starts if the cluster cannot run the job, if its log or output is in use or not writable,
-    or if a fault has no target. Calls `on_start` before the cluster starts and `on_started` when it is ready.
+    or if a fault has no target. Calls `on_start` before the cluster starts and `on_started` when it is ready. With `verify`, the
+    log keeps the rows that readers ingest.
     """
     layout = layout_of(job)
     require_nodes(layout, len(cluster.names))
     require_unused_log_and_output(job, layout)
     require_writable(job)
     require_source_data(job)
+    if verify and job.feed.trace is None:
+        keep_ingested_rows(job, layout.tasks)
     resolve_faults(schedule, layout.tasks, cluster, log=str(job.log))
     try:
         on_start()

@@ -18,12 +18,20 @@ from holdfast.terminal import say
 from holdfast.trial.checkers import Verdict, check_run, count_output_rows, output_gap_s, recoveries, uncorrected_epochs
 from holdfast.trial.completeness import check_promised_completeness, internal_completeness
 from holdfast.trial.job_run import JobRun
-from holdfast.trial.second_law import differences, second_law, uncompared_second_law, unknown_second_law
+from holdfast.trial.second_law import (
+    completed_timeline,
+    differences,
+    ingested_rows,
+    second_law,
+    uncompared_second_law,
+    unknown_second_law,
+)
 from holdfast.trial.switch_times import switches
 
 
 def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
-    """Return the document of a run, as plain values. `verify` also checks the second law if the trace ran to its end."""
+    """Return the document of a run, as plain values. `verify` also checks the second law: if the trace ran to its end, or
+    against the rows that readers have ingested."""
     events, timeline = run.events, run.timeline
     sinks = [task.pe for task in run.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
@@ -34,7 +42,7 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
         verdicts = check_run(events, timeline, sinks=sinks, correction=job.contract.correction, scheduled=run.scheduled)
         if job.strategy is not None:
             verdicts.append(check_promised_completeness(completeness, promised=read_strategy(job.strategy).internal_completeness))
-        if verify and job.feed.trace and run.state == "completed":
+        if verify and run.state == ("completed" if job.feed.trace else "canceled"):
             verdicts += _check_second_law(job, run)
     latencies = sorted(e.about["latency_s"] for e in events if e.kind == "output" and e.about["as"] == "first")
     return {
@@ -75,13 +83,18 @@ def _check_second_law(job: Job, run: JobRun) -> list[Verdict]:
 
 def compare_with_whole_trace(job: Job, run: JobRun) -> dict[str, Difference | None]:
     """Replay the whole trace and return, per sink without a writer, the first row that differs from the output of the run."""
-    assert job.application and job.feed.trace and job.out and run.timeline
+    assert job.application and job.log and job.out and run.timeline
     app = load_app(job.application)
     graph = app.graph()
     mapping = read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in graph.sources])
     spark = open_session("local[*]", name="holdfast second law", memory="2g")
+    log, out = Store(job.log), Store(job.out)
     try:
+        if job.feed.trace is None:
+            sinks = [sink.name for sink in graph.sinks if sink.writer is None]
+            timeline = completed_timeline(out, sinks, run.timeline, correction=job.contract.correction)
+            return differences(spark, app, ingested_rows(spark, app, log, run.tasks, timeline), out=out, timeline=timeline)
         with opened_trace(spark, graph, job.feed.trace, columns=mapping) as sources:
-            return differences(spark, app, sources, out=Store(job.out), timeline=run.timeline)
+            return differences(spark, app, sources, out=out, timeline=run.timeline)
     finally:
         spark.stop()

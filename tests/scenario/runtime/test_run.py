@@ -75,8 +75,8 @@ def object_store(tmp_path):
         server.communicate()
 
 
-def run(tmp_path, *, faults, seconds=None, options=(), environment=None, application=EXAMPLE):
-    """Run an application on a new market trace of this many seconds, or on the existing trace."""
+def run(tmp_path, *, faults, seconds=None, options=(), environment=None, application=EXAMPLE, trace=True):
+    """Run an application on a new market trace of this many seconds, on the existing trace, or with its readers."""
     market, schedule = tmp_path / "market.parquet", tmp_path / "faults.yaml"
     if seconds is not None:
         write_market(market, events=200 * seconds, seed=1, tickers=50, rate=200.0, peak=400.0)
@@ -84,8 +84,7 @@ def run(tmp_path, *, faults, seconds=None, options=(), environment=None, applica
     command = [
         "run",
         str(application),
-        "--trace",
-        str(market),
+        *(["--trace", str(market)] if trace else []),
         "--faults",
         str(schedule),
         "--work",

@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import JobState
     from holdfast.control.orchestrator import Orchestrator
+    from holdfast.log import Store
 
 RETRY_S = 5.0
 
@@ -67,11 +68,13 @@ class LogFences:
         self._orchestrator.post_status(job)
 
     def _fence_log(self, number: int) -> None:
+        from holdfast.log import Store
+
         owner = self._orchestrator.restart_policy.find_job(number)
         if owner is None or owner.document.log is None:
             return
         tasks = owner.layout.tasks if owner.layout is not None else ()
-        fence_off(owner.document.log, owner.log_owner, tasks)
+        fence_off(Store(owner.document.log), owner.log_owner, tasks)
 
     def _log_of(self, number: int) -> str | None:
         owner = self._orchestrator.restart_policy.find_job(number)
@@ -86,20 +89,19 @@ class LogFences:
             self._orchestrator.replicas.end(replica, node)
 
 
-def fence_off(log: str, owner: str, tasks: Sequence[Task]) -> None:
+def fence_off(store: Store, owner: str, tasks: Sequence[Task]) -> None:
     """Close a log to a job: no record that it offers from now on will count. Raises LogError if the log cannot be reached."""
-    from holdfast.log import EpochLog, Store
+    from holdfast.log import EpochLog
     from holdfast.log.fences import fence_owner
     from holdfast.log.timeline import read_timeline
 
-    store = Store(log)
     fence_owner(store, owner)
     timeline = read_timeline(store)
     if timeline is None:  # no replica begins before there is one, and each then looks for its owner's fence
         return
-    log_of_job = EpochLog(store)
+    log = EpochLog(store)
     for stream, number in _streams(tasks):
-        log_of_job.fence(stream, number, owner=owner, after=timeline.first - 1)
+        log.fence(stream, number, owner=owner, after=timeline.first - 1)
 
 
 def _streams(tasks: Iterable[Task]) -> Iterable[tuple[str, int]]:

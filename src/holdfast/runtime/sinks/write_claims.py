@@ -89,11 +89,9 @@ class WriteClaims:
             number += 1
             if not self._log.create(self._claim_name(epoch, number), _encode_holder(kind, self._claimant)):
                 return "wait"
-        saved = self._checkpoints.latest_epoch(self._task)
-        if saved is None or saved < epoch:
-            return WriteToken(self._run, epoch, kind, number)
-        self._log.remove([self._claim_name(epoch, number)])
-        return "written"
+        if self._remove_if_over(epoch, self._claim_name(epoch, number)):
+            return "written"
+        return WriteToken(self._run, epoch, kind, number)
 
     def renewing(self, token: WriteToken) -> AbstractContextManager[None]:
         """Return a context that renews a claim while it lasts."""
@@ -113,7 +111,8 @@ class WriteClaims:
 
     def mark_written(self, token: WriteToken) -> bool:
         """Note that an epoch is written. Return whether this replica is the first to note it."""
-        return self._log.create(self._written_name(token.epoch, token.kind), b"")
+        name = self._written_name(token.epoch, token.kind)
+        return self._log.create(name, b"") and not self._remove_if_over(token.epoch, name)
 
     def release(self, token: WriteToken) -> None:
         """Give up a claim after the writer has failed, so that any replica can take over at once."""
@@ -125,6 +124,14 @@ class WriteClaims:
         self._log.remove([name for name in names if int(name.removeprefix(self._prefix).split("/", 1)[0]) <= epoch])
         self._newest = {each: number for each, number in self._newest.items() if each > epoch}
         self._last_change = {each: change for each, change in self._last_change.items() if each > epoch}
+
+    def _remove_if_over(self, epoch: int, name: str) -> bool:
+        """Remove an object that was just created if the sink has a checkpoint at its epoch or past it: others may be removed."""
+        saved = self._checkpoints.latest_epoch(self._task)
+        if saved is None or saved < epoch:
+            return False
+        self._log.remove([name])
+        return True
 
     def _is_expired(self, epoch: int, number: int) -> bool:
         """Return whether another replica's claim was released, or has not changed for CLAIM_TIMEOUT_S by this replica's clock."""

@@ -103,7 +103,7 @@ async def test_job_whose_log_cannot_be_fenced_waits_for_its_node(settings, job, 
 async def test_earlier_incarnation_on_a_silent_node_is_fenced_off(settings, job, monkeypatch, restarted):
     """The replica was restarted elsewhere and stops there; its first incarnation may still run, also for the next orchestrator."""
     fenced = []
-    monkeypatch.setattr(log_fences, "fence_off", lambda log, owner, tasks: fenced.append(owner))
+    monkeypatch.setattr(log_fences, "fence_off", lambda store, owner, tasks: fenced.append(owner))
     async with running(settings) as control:
         first, second = [node async for node in spark_nodes(control, "n1", "n2")]
         async with alive(first):
@@ -153,5 +153,5 @@ async def test_light_job_without_a_log_does_not_wait_for_a_silent_node(settings)
 
 def test_job_that_never_began_is_fenced_before_its_first_epoch(tmp_path):
     """There is no timeline: a replica that starts later finds the fence of its owner before it writes anything."""
-    log_fences.fence_off(str(tmp_path), "old", TASKS)
+    log_fences.fence_off(Store(tmp_path), "old", TASKS)
     assert list(Store(tmp_path).names("")) == ["fenced/old"]

@@ -476,3 +476,21 @@ def test_replica_that_counts_claims_anew_finds_the_checkpoint_before_it_writes(s
     lags._writer.claims._checkpoints = reachable
     settle(lags)
     assert sorted(stage.written) == [(1, "absent", 0), (1, "exact", 1), (2, "exact", 1)]
+
+
+def test_replica_that_stopped_before_its_mark_reports_no_output_that_its_successor_has_reported(stage):
+    stalled = stage.sink(writer=stage.write)
+    other = stage.sink(writer=stage.write, checkpoint_epochs=1)
+    stage.publish(1)
+    holds = stalled._writer.claims.holds
+
+    def stall(token):
+        held = holds(token)
+        while not other.step():
+            stage.now_s += 0.6 * CLAIM_TIMEOUT_S
+        return held
+
+    stalled._writer.claims.holds = stall
+    settle(stalled)
+    assert [event.kind for event in stage.events if event.about["epoch"] == 1] == ["output", "existing"]
+    assert stage.claim_names() == []
