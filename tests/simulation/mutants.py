@@ -242,7 +242,10 @@ MUTANTS = {
         written_epochs, "WrittenEpochs.after", 'if token.kind == "first" else', "if True else"
     ),
     "a writer that was fenced off marks its epoch as written": Mutant(
-        claimed_writer, "ClaimedWriter.write", 'return "wait"\n            self', "pass\n            self"
+        claimed_writer,
+        "ClaimedWriter.write",
+        'except FencedError:\n            return "wait"',
+        "except FencedError:\n            pass",
     ),
     "activation leaves a gap while a replica catches up": Mutant(
         activation, "ActivationController._switch", "targets |= {n for n in active if _live(own[n]) is not None}", "pass"
