@@ -210,9 +210,7 @@ MUTANTS = {
         replica_changes, "runnable_assignment", "return k is None or", "return True or", users=(node,)
     ),
     "reports about earlier incarnations count": Mutant(replicas, "PlacedReplica.observe", "incarnation != self.incarnation or", ""),
-    "an error of the log ends a replica": Mutant(
-        replica_loop, "ReplicaLoop._retry_while_log_fails", "if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S:", "if True:"
-    ),
+    "an error of the log ends a replica": Mutant(replica_loop, "ReplicaLoop._retry_while_log_fails", "LOG_WAIT_LIMIT_S", "-1"),
     "a replica reads the range that it has proposed": Mutant(
         range_claims, "RangeClaims.claim", "return self.read(epoch)", "return proposal"
     ),
@@ -220,16 +218,13 @@ MUTANTS = {
         range_claims, "RangeClaims.claim", "if saved is not None and saved >= epoch:", "if False:"
     ),
     "the claim that says where to continue is removed": Mutant(
-        range_claims,
-        "RangeClaims.remove_until",
-        'if int(name.rsplit("/", 1)[1]) < epoch',
-        'if int(name.rsplit("/", 1)[1]) <= epoch',
+        range_claims, "RangeClaims.remove_until", "int(number) < epoch", "int(number) <= epoch"
     ),
     "each task of a table begins where it looks first": Mutant(
         replayable_source,
         "ReplayableSource._start_after_records",
-        "self._reader.first() if has_own else",
-        "self._reader.first() if True else",
+        "return self._claims.agree_on_start(name, self._reader.first)",
+        "return self._reader.first()",
     ),
     "a range begins where the last proposed one ended": Mutant(
         replayable_source,

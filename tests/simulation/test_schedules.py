@@ -35,6 +35,34 @@ def test_random_schedules_reach_what_they_are_meant_to_test():
 
 
 REGRESSIONS = {
+    "A replica that was to be activated could not write its request for a checkpoint to a full log": Schedule(
+        Config(seed=447103997, workload=26, replicas=(1, 1, 1, 2, 1, 1), checkpoint_epochs=10, joins_s=4.3, strategy=True),
+        (
+            Fault("full-disk", at_s=4.71, target="n1", operations=34, for_s=15.93),
+            Fault("crash-nodes", at_s=15.28, target="n0,n2", operations=13, for_s=7.23),
+        ),
+    ),
+    "A replica hangs while its status says that it waits for the log": Schedule(
+        Config(seed=1182325790, workload=53, replicas=(1,) * 9, checkpoint_epochs=2),
+        (
+            Fault("full-disk", at_s=1.53, target="n2", operations=3, for_s=12.22),
+            Fault("hang-replica", at_s=5.36, target="o3/0.0", operations=13, for_s=5.1),
+        ),
+    ),
+    "A restarted orchestrator sees no more rates, and the only active replica of a task is dead": Schedule(
+        Config(
+            seed=1722237316,
+            workload=34,
+            replicas=(1, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1),
+            checkpoint_epochs=2,
+            strategy=True,
+        ),
+        (
+            Fault("kill-host", at_s=12.15, target="n2", operations=34, for_s=1.04),
+            Fault("pause-orchestrator", at_s=12.29, target="orchestrator", operations=1, for_s=0.67),
+            Fault("kill-orchestrator", at_s=14.35, target="orchestrator", operations=3, for_s=60.0),
+        ),
+    ),
     "A replica hangs, the strategy idles the other one, and then the log is trimmed past the hung one": Schedule(
         Config(
             seed=2058801159,

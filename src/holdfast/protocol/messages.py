@@ -147,6 +147,10 @@ class Assignment(Message):
     faults: tuple[FaultOrder, ...] = ()
 
 
+WAITS_OUTSIDE = "waits for a system outside"
+"""How the error of a replica begins that waits for a system outside the job, for as long as that takes."""
+
+
 class ReplicaStatus(Finite):
     """The status of a replica. `live` and `clean` are its positions: the last epoch processed from first and from final records.
 

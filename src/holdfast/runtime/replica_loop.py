@@ -4,14 +4,16 @@ import errno
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from holdfast.engine.operator_call import first_line
 from holdfast.errors import ExternalError, HoldfastError, LogError, UnavailableError
 from holdfast.log.timeline import Timeline
-from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
+from holdfast.protocol.messages import WAITS_OUTSIDE, AssignedReplica, ReplicaStatus, State
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
 from holdfast.runtime.replica import Replica
 
+Result = TypeVar("Result")
 POLL_S = 0.02
 """How long a replica without work waits before the next step."""
 IDLE_S = 5.0
@@ -156,14 +158,14 @@ class ReplicaLoop:
     def _run_active(self) -> None:
         """Create the replica and step it until it becomes idle, finishes or is stopped."""
         self.state = "starting"
-        created = self._create_replica()
+        created = self._until_log_works(lambda: self._create(self.assigned, self._stopping.is_set))
         if created is None:
             return
         replica, self._timeline = created
         replica.set_rank(self.assigned.rank)
         was_idle = self._was_idle
         if was_idle:
-            replica.on_activation()
+            self._until_log_works(replica.on_activation)
         self._replica, self.state, self._was_idle = replica, "running", False
         if was_idle:
             self._on_switch(True)
@@ -172,10 +174,11 @@ class ReplicaLoop:
         finally:
             replica.close()
 
-    def _create_replica(self) -> tuple[Replica, Timeline] | None:
+    def _until_log_works(self, call: Callable[[], Result]) -> Result | None:
+        """Return what a call returns; repeat it while the log fails. Return None if the loop becomes idle or stops."""
         while self.assigned.active and not self._stopping.is_set():
             with self._retry_while_log_fails():
-                return self._create(self.assigned, self._stopping.is_set)
+                return call()
         return None
 
     def _step_once(self, replica: Replica) -> bool:
@@ -206,8 +209,8 @@ class ReplicaLoop:
             self._log_failing_since_s = self._log_failing_since_s or now_s
             if now_s - self._log_failing_since_s > LOG_WAIT_LIMIT_S and not isinstance(error, ExternalError):
                 raise
-            what = "the log" if isinstance(error, LogError) else "a system outside" if isinstance(error, ExternalError) else "room"
-            self.error = f"waits for {what}: {error}"
+            is_log, is_outside = isinstance(error, LogError), isinstance(error, ExternalError)
+            self.error = f"{'waits for the log' if is_log else WAITS_OUTSIDE if is_outside else 'waits for room'}: {error}"
             self._stopping.wait(LOG_RETRY_S)
         else:
             self._log_failing_since_s = self.error = None

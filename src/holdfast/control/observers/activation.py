@@ -81,8 +81,11 @@ class ActivationController:
         return decisions + self.replace_dead(replicas)
 
     def replace_dead(self, replicas: Sequence[ReplicaView]) -> list[Decision]:
-        """Return what to switch while there are no new rates, as when the sources have failed, too."""
-        return self._switch(self.current, replicas) if self.current is not None else []
+        """Return what to switch while there are no new rates, as when the sources have failed, too.
+
+        A restarted orchestrator may see no rate any more. Then no replica is switched off.
+        """
+        return self._switch(self.current, replicas)
 
     def _choose(self, rates: Mapping[str, float]) -> list[Decision]:
         configurations = self.strategy.configurations
@@ -126,21 +129,22 @@ class ActivationController:
             or (replica.status is not None and replica.status.caught_up)
         }
 
-    def _switch(self, current: Activation, replicas: Sequence[ReplicaView]) -> list[Decision]:
+    def _switch(self, current: Activation | None, replicas: Sequence[ReplicaView]) -> list[Decision]:
         decisions: list[Decision] = []
         self._caught_up = self._find_caught_up(replicas)
+        cause = "no rates are known" if current is None else f"configuration {current.name}"
         for task in self.tasks:
-            if task.pe not in current.active:
+            if task.pe not in self.strategy.configurations[0].active:
                 continue
             own = {replica.replica: replica for replica in replicas if replica.task == task.name}
-            targets = set(current.active[task.pe])
+            active = {n for n, replica in own.items() if replica.active}
+            targets = set(active if current is None else current.active[task.pe])
             if not any(n in own and own[n].state in LIVING for n in targets):
                 targets |= {n for n, replica in own.items() if replica.state in LIVING}
-            active = {n for n, replica in own.items() if replica.active}
             if not any(n in own and _incarnation_of(own[n]) in self._caught_up for n in targets):
                 targets |= {n for n in active if _live(own[n]) is not None}
             if targets & own.keys() != active:
-                decisions.append(Activate(task.name, tuple(sorted(targets & own.keys())), cause=f"configuration {current.name}"))
+                decisions.append(Activate(task.name, tuple(sorted(targets & own.keys())), cause=cause))
         return decisions
 
 

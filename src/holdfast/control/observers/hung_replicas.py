@@ -8,9 +8,12 @@ from holdfast.documents.job import Policy, Task
 from holdfast.log import EpochLog
 from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
+from holdfast.protocol.messages import WAITS_OUTSIDE
 
 LEAST_S = 5.0
 """How long a replica must be without progress before the log is read to see whether it has work."""
+LOG_WAIT_S = 150.0
+"""How long a replica that waits for the log is not hung. One that works ends by itself before this."""
 MAX_STEP_S = 1.0
 """The most time that counts between two checks. If they are further apart, the orchestrator itself was delayed."""
 SPARE_EPOCHS = 3
@@ -19,11 +22,12 @@ SPARE_EPOCHS = 3
 
 @dataclass(frozen=True)
 class _Position:
-    """The position of an incarnation."""
+    """The position of an incarnation, and whether it waits for the log."""
 
     incarnation: int
     live: int
     clean: int
+    waits: bool
 
 
 @dataclass
@@ -88,7 +92,7 @@ class HungReplicas:
         if stall.until_s is None:
             stall.until_s = stall.for_s + self._allowed_s(replica.key, task, position, now_s)
             return False
-        return True
+        return not position.waits or stall.for_s > LOG_WAIT_S
 
     def _failed(self, replica: ReplicaView) -> FailReplica:
         stall = self._stalls.pop(replica.key)
@@ -108,8 +112,10 @@ class HungReplicas:
 
 
 def _position_of(replica: ReplicaView) -> _Position | None:
-    """Return the position of a replica that should make progress: it is active, it runs, and it does not wait for the log."""
+    """Return the position of a replica that should make progress: it is active, it runs, and no system outside is unreachable."""
     status = replica.status
-    if not replica.active or replica.state != "running" or status is None or status.error is not None:
+    if not replica.active or replica.state != "running" or status is None or status.live is None or status.clean is None:
         return None
-    return None if status.live is None or status.clean is None else _Position(replica.incarnation, status.live, status.clean)
+    if status.error is not None and status.error.startswith(WAITS_OUTSIDE):
+        return None
+    return _Position(replica.incarnation, status.live, status.clean, status.error is not None)

@@ -3,13 +3,13 @@
 import pytest
 from obstore.store import MemoryStore
 
-from holdfast.control.observers.hung_replicas import LEAST_S, SPARE_EPOCHS, HungReplicas
+from holdfast.control.observers.hung_replicas import LEAST_S, LOG_WAIT_S, SPARE_EPOCHS, HungReplicas
 from holdfast.control.observers.job_observers import FailReplica, JobView, ReplicaView
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Job, Layout, Policy, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.timeline import Timeline, agree_on_timeline
-from holdfast.protocol.messages import ReplicaStatus
+from holdfast.protocol.messages import WAITS_OUTSIDE, ReplicaStatus
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
 TASKS = (
@@ -65,12 +65,20 @@ def test_replica_with_input_and_no_progress_is_hung():
 
 @pytest.mark.parametrize(
     "replica",
-    [at(3), at(2, active=False), at(2, state="idle"), at(2, state="starting"), at(2, error="waits for the log: it is full")],
+    [at(3), at(2, active=False), at(2, state="idle"), at(2, state="starting"), at(2, error=f"{WAITS_OUTSIDE}: Kafka")],
 )
 def test_replica_without_work_is_not_hung(replica):
     job = Watched()
     job.commit(1, 2, 3)
     assert job.watch(replica, 600) is None
+
+
+def test_replica_that_waits_for_the_log_is_hung_only_after_it_should_have_ended():
+    job = Watched()
+    job.commit(1, 2, 3)
+    waiting = at(2, error="waits for the log: it is full")
+    assert job.watch(waiting, LOG_WAIT_S - 1) is None
+    assert job.watch(waiting, 600) is not None
 
 
 def test_hung_reader_of_another_jobs_stream_is_found():
