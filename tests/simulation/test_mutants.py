@@ -1,29 +1,21 @@
-"""The laws detect every mutant, in the first schedule that is known to show it. `mutants.py` searches for these schedules."""
-
-import logging
+"""The laws detect the mutants. `mutants.py` searches for the schedules that show them."""
 
 import pytest
 
-from .mutants import MUTANTS, applied, first_violation
+from .mutants import MUTANTS, SEEDS, applied, first_violation
 from .schedule import draw_schedule, play
 
-
-@pytest.fixture(autouse=True)
-def quiet():
-    logging.disable(logging.CRITICAL)  # mutants make replicas fail with unexpected errors
-    yield
-    logging.disable(logging.NOTSET)
+SCHEDULES = 1_000
+"""How many schedules a test tries at most, if the known one does not show the mutant any more."""
 
 
-@pytest.mark.parametrize("name", [name for name, mutant in MUTANTS.items() if mutant.found_by is not None])
+@pytest.mark.parametrize("name", SEEDS)
 def test_laws_detect_the_mutant(name):
-    seed = MUTANTS[name].found_by
-    assert seed is not None
-    assert first_violation(MUTANTS[name], range(seed, seed + 1)) is not None
+    assert first_violation(name, [SEEDS[name], *range(SCHEDULES)]) is not None
 
 
 def test_real_code_breaks_no_law_where_mutants_do():
     with applied(MUTANTS["a sink does not correct"]):
         pass  # the real code is back
-    for seed in sorted({mutant.found_by for mutant in MUTANTS.values() if mutant.found_by is not None}):
+    for seed in sorted(set(SEEDS.values())):
         assert play(draw_schedule(seed)).first == "all laws hold"
