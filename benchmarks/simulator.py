@@ -25,7 +25,7 @@ import numpy as np
 from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.planning.laar import Instance, greedy, place, static_replication
 from holdfast_papers.internet.data_center import Scale, generated_profile
-from holdfast_papers.internet.day import Plan, Task, evaluate, planned
+from holdfast_papers.internet.day import Plan, Task, evaluate, plan_record
 from holdfast_papers.laar.generator import Ranges, generate
 from holdfast_papers.laar.variants_study import LAAR, play
 from holdfast_papers.laar.variants_study import RANGES as STUDY_RANGES
@@ -213,7 +213,7 @@ def day(seed: int) -> dict[str, float]:
     print("a day of a data center ...", file=sys.stderr)
     scale, profile = Scale(seed=seed), tuple(generated_profile(np.random.default_rng(seed)).tolist())
     plan = Plan(scale, "SR", profile)
-    strategy = planned(plan)
+    strategy = plan_record(plan)
     record = evaluate(Task(plan, "rack", strategy))
     return {"day_s": strategy["seconds"] + record["seconds"], "day_mib": record["rss_mib"]}
 

@@ -71,8 +71,8 @@ def _ranges(base: Any, settings: tuple[str, ...]) -> Any:
                 errors.append(f"--set {name} wants a value such as {_format(defaults[name])}, got '{value}'")
     unknown = [name for name in dict.fromkeys(text.partition("=")[0] for text in settings) if name not in defaults]
     if unknown:
-        shown = ", ".join(f"{n}={_format(v)}" for n, v in defaults.items())
-        errors.append(f"--set knows no {', '.join(map(repr, unknown))}; names and their defaults are: {shown}")
+        listing = ", ".join(f"{n}={_format(v)}" for n, v in defaults.items())
+        errors.append(f"--set knows no {', '.join(map(repr, unknown))}; names and their defaults are: {listing}")
     try:
         ranges = type(base)(**{**defaults, **values})
     except CompoundError as error:

@@ -35,7 +35,8 @@ def tasks_of(graph: Graph) -> dict[str, int]:
 def choices_of(graph: Graph) -> tuple[Choice, ...]:
     """Return for every unit whether trials inject into it, or which unit it behaves like.
 
-    A PE of several operators is always a target, because they fail together. So is an operator that behaves like one of them.
+    A PE of several operators is always a target, because they fail together. So is an operator that behaves like a member of such
+    a PE.
     """
     units = units_of(graph)
     alone = {choice.name: choice for choice in choose_targets(graph)}

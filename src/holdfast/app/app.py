@@ -75,8 +75,8 @@ class App:
         options = {kind: value for kind, value in inputs.items() if value is not None}
         source_input = self._read_input(name, options, origin)
         if len(options) + (reader is not None) > 1:
-            places = ", ".join([*options, *(["reader"] if reader is not None else [])])
-            self._input_errors.append(f"source '{name}' ({origin}) reads from one place, but it has several: {places}")
+            names = ", ".join([*options, *(["reader"] if reader is not None else [])])
+            self._input_errors.append(f"source '{name}' ({origin}) must have one input, but it has several: {names}")
         source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, input=source_input, origin=origin)
         self._nodes.append(source)
         return source

@@ -37,7 +37,7 @@ def application_hash(path: Path) -> str:
 
 
 def _imported(file: Path, package: str) -> Iterator[str]:
-    """Yield the names of modules that a file in `package` may import. Some of the names may be no modules."""
+    """Yield the names of modules that a file in `package` may import. Some of the names may not be modules."""
     try:
         tree = ast.parse(file.read_bytes())
     except SyntaxError:

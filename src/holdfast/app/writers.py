@@ -34,7 +34,7 @@ class WriteToken:
 
 @dataclass(frozen=True)
 class BoundWriter:
-    """A writer, called with those of rows, epoch and quality that it takes, in this order, and with the token by its name.
+    """Calls a writer with as many of rows, epoch and quality as it takes, in this order, and passes the token by name.
 
     A writer with the attribute `takes_arrow` receives the rows as an Arrow table, others as a DataFrame.
     """
@@ -50,7 +50,7 @@ class BoundWriter:
 
 
 def bind_writer(writer: Callable[..., Any]) -> BoundWriter:
-    """Inspect which arguments a writer takes. Raises ValueError, with what it takes, if it cannot be called."""
+    """Return a writer with the arguments that it takes. Raises ValueError, which names its parameters, if it cannot be called."""
     try:
         parameters = inspect.signature(writer).parameters
     except ValueError:  # some built-in functions have no signature

@@ -62,16 +62,16 @@ def agents(
                 raise HoldfastError(f"job {job} has no prediction agents to change; set 'protection: prediction' in its contract")
             for name in tasks:
                 client.change_agent(job, name, orders)
-        shown = _select(client.agents(job), task, job)
+        selection = _select(client.agents(job), task, job)
         if as_json:
-            print_json({"agents": shown})
+            print_json({"agents": selection})
         elif watch:
-            with Live(agents_table(shown), console=Console(), refresh_per_second=4) as live:
+            with Live(agents_table(selection), console=Console(), refresh_per_second=4) as live:
                 while True:
                     time.sleep(REFRESH_S)
                     live.update(agents_table(_select(client.agents(job), task, job)))
         else:
-            Console().print(agents_table(shown) if shown else "no prediction agents", markup=False)
+            Console().print(agents_table(selection) if selection else "no prediction agents", markup=False)
 
 
 def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:

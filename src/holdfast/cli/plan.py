@@ -156,8 +156,8 @@ def plan(
             as_json=as_json,
         )
     elif kind in (PLAN, STRATEGY):
-        name, wanted = ("plan", "task topology") if kind is PLAN else ("strategy", "application descriptor")
-        raise DocumentError(str(document), [f"is a {name}, which is the output of this command; give the {wanted} to plan for"])
+        name, right_kind = ("plan", "task topology") if kind is PLAN else ("strategy", "application descriptor")
+        raise DocumentError(str(document), [f"is a {name}, which is the output of this command; give the {right_kind} to plan for"])
     else:
         actual = f"is {kind.name}, " if kind else "is "
         raise DocumentError(

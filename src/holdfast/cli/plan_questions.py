@@ -97,8 +97,8 @@ def lookup(document: Path, rates: tuple[str, ...], as_json: bool) -> None:
             }
         )
         return
-    shown = ", ".join(f"{source} {rate:g}" for source, rate in activation.rates.items())
-    click.echo(f"{strategy.application}: configuration '{activation.name}' ({shown})")
+    rate_text = ", ".join(f"{source} {rate:g}" for source, rate in activation.rates.items())
+    click.echo(f"{strategy.application}: configuration '{activation.name}' ({rate_text})")
     for source, more in match.exceeded.items():
         click.echo(f"  {source} is {more:g} above the nearest configuration: nodes may be overloaded")
     for pe, replicas in activation.active.items():

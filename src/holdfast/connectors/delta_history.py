@@ -90,7 +90,7 @@ class DeltaHistory:
         return TableFile(path, rows or 0, partial(self._read_file, unquote(path), partition))
 
     def _read_file(self, path: str, partition: Mapping[str, Any]) -> pa.Table:
-        """Return the rows of a data file, with the columns by which the table is partitioned. The file does not have those."""
+        """Return the rows of a data file, with the columns by which the table is partitioned. The file lacks these columns."""
         content = self._read(path)
         if content is None:
             raise FileNotFoundError(path)
@@ -101,7 +101,7 @@ class DeltaHistory:
         return table
 
     def _versions_from(self, version: int) -> dict[int, bool]:
-        """Return the versions in the log from a version on, and whether their commits are there or only their checkpoints."""
+        """Return, for each version in the log from this one on, whether its commit is there; False if only its checkpoint is."""
         versions: dict[int, bool] = {}
         try:
             matches = [match for name in self._store.names("_delta_log/") if (match := LOG_NAME.fullmatch(name))]

@@ -10,8 +10,8 @@ from holdfast.connectors.written_epochs import NONE, WrittenEpochs
 from holdfast.errors import HoldfastError
 
 COMMIT_TRIES = 20
-TAKEN_BY = "holdfast-run"
-"""The application transaction that says which run has written the table last, by the checksum of its id."""
+LAST_RUN = "holdfast-run"
+"""The application transaction that names the run which has written the table last, by the checksum of its id."""
 
 
 class DeltaWriter:
@@ -22,8 +22,8 @@ class DeltaWriter:
     transaction. A writer that was stopped for a while, or is called twice, finds the epoch there and writes nothing. `options` are
     storage options such as credentials.
 
-    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails; rows of its epochs that
-    the table already has must be deleted before.
+    A table belongs to one sink of one log. A sink with a new log takes the table over, and the previous sink then fails. Before
+    that, delete the rows of epochs that the new log will write again.
     """
 
     takes_arrow = True
@@ -44,7 +44,7 @@ class DeltaWriter:
             try:
                 self._commit(deltalake, table, token)
                 return
-            except CommitFailedError as error:  # another commit came first: look again at what the table has
+            except CommitFailedError as error:  # another commit came first: look again at which epochs the table has
                 if attempt == COMMIT_TRIES:
                     raise HoldfastError(
                         f"the Delta table '{self._path}' was changed by others during all {COMMIT_TRIES} attempts to write epoch "
@@ -53,7 +53,7 @@ class DeltaWriter:
             except SchemaMismatchError as error:
                 reason = str(error).strip().splitlines()[0]
                 raise HoldfastError(
-                    f"the Delta table '{self._path}' has other columns than the sink: {reason}; alter it, or write to another"
+                    f"the Delta table '{self._path}' has other columns than the sink: {reason}; alter it, or use another table"
                 ) from error
             except (DeltaError, OSError) as error:
                 reason = str(error).strip().splitlines()[0]
@@ -68,12 +68,12 @@ class DeltaWriter:
             stored = {kind: target.transaction_version(name) for kind, name in applications.items()}
             if WrittenEpochs(**{kind: NONE if epoch is None else epoch for kind, epoch in stored.items()}).has(token):
                 return
-            if stored["first"] is not None and target.transaction_version(TAKEN_BY) != run:
+            if stored["first"] is not None and target.transaction_version(LAST_RUN) != run:
                 raise HoldfastError(
                     f"the Delta table '{self._path}' is also written by another sink or job, which has taken it over; give each "
                     "its own table"
                 )
-        transactions = [deltalake.Transaction(applications[token.kind], token.epoch), deltalake.Transaction(TAKEN_BY, run)]
+        transactions = [deltalake.Transaction(applications[token.kind], token.epoch), deltalake.Transaction(LAST_RUN, run)]
         properties = deltalake.CommitProperties(app_transactions=transactions, max_commit_retries=0)
         replaces = {"mode": "overwrite", "predicate": f"{self._epoch_column} = {token.epoch}"} if token.kind == "final" else {}
         options = {} if exists else {"storage_options": self._options}

@@ -1,4 +1,4 @@
-"""Reads ranges of the files of a folder or an object store, in the order of their names."""
+"""Reads ranges of files in a folder or an object store, in the order of their names."""
 
 import io
 import zlib
@@ -20,7 +20,7 @@ ENDINGS = (".parquet", ".jsonl", ".json", ".csv")
 
 
 class FilesReader(RangeReader):
-    """Implements RangeReader for files. One task reads every `tasks`-th file, by a number that depends only on its name."""
+    """Implements RangeReader for files. A checksum of a file's name selects which of the `tasks` tasks reads it."""
 
     has_own_positions = False
 

@@ -10,7 +10,7 @@ from holdfast.errors import ExternalError, HoldfastError
 
 
 def load_catalog(catalog: str | Mapping[str, str], what: str) -> Any:
-    """Return a catalog: by a name that pyiceberg's configuration has, or by its properties."""
+    """Return the catalog with this name in pyiceberg's configuration, or with these properties."""
     try:
         from pyiceberg import catalog as catalogs
     except ImportError as error:

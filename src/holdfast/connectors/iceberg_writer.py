@@ -12,8 +12,8 @@ from holdfast.connectors.iceberg_catalog import iceberg_errors, load_catalog
 from holdfast.connectors.written_epochs import NONE, WrittenEpochs
 from holdfast.errors import HoldfastError
 
-TAKEN_BY = "holdfast.run"
-"""The property of a table that says which run has written it last."""
+LAST_RUN = "holdfast.run"
+"""The property of a table that names the run which has written it last."""
 
 
 class IcebergWriter:
@@ -24,10 +24,10 @@ class IcebergWriter:
     exactly the rows of its epoch. The commit also changes the table's properties `holdfast.<run>.first` and `.final`, which name
     the last epochs that the table has. A catalog accepts a commit only if nobody else has changed the table. So a writer that was
     stopped for a while, or is called twice, finds the epoch there and writes nothing. The snapshot's properties `holdfast.epoch`,
-    `holdfast.kind` and `holdfast.quality` say what a snapshot is.
+    `holdfast.kind` and `holdfast.quality` describe what the snapshot contains.
 
-    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails; rows of its epochs that
-    the table already has must be deleted before.
+    A table belongs to one sink of one log. A sink with a new log takes the table over, and the previous sink then fails. Before
+    that, delete the rows of epochs that the new log will write again.
     """
 
     takes_arrow = True
@@ -51,7 +51,7 @@ class IcebergWriter:
                     warnings.simplefilter("ignore")  # pyiceberg warns if a correction replaces no rows
                     self._commit(values, quality, token)
                 return
-            except CommitFailedException as error:  # another commit came first: look again at what the table has
+            except CommitFailedException as error:  # another commit came first: look again at which epochs the table has
                 failure = error
         raise HoldfastError(
             f"{self._target} was changed by others during all {COMMIT_TRIES} attempts to write epoch {epoch}; stop the other "
@@ -67,7 +67,7 @@ class IcebergWriter:
         except NoSuchTableError:
             table = self._catalog.create_table_if_not_exists(self._name, schema=rows.schema)
         prefix = f"holdfast.{token.run}."
-        if table.properties.get(f"{prefix}first") and table.properties.get(TAKEN_BY) != token.run:
+        if table.properties.get(f"{prefix}first") and table.properties.get(LAST_RUN) != token.run:
             raise HoldfastError(
                 f"{self._target} is also written by another sink or job, which has taken it over; give each its own table"
             )
@@ -80,15 +80,15 @@ class IcebergWriter:
         except (KeyError, pa.ArrowException) as error:
             raise HoldfastError(
                 f"{self._target} has other columns than the sink: {', '.join(columns)} instead of {', '.join(rows.column_names)} "
-                f"({error}); alter it, or write to another"
+                f"({error}); alter it, or use another table"
             ) from error
         about = {"holdfast.epoch": str(token.epoch), "holdfast.kind": token.kind, "holdfast.quality": quality}
         transaction = table.transaction()
-        transaction.set_properties({f"{prefix}{token.kind}": str(token.epoch), TAKEN_BY: token.run})
+        transaction.set_properties({f"{prefix}{token.kind}": str(token.epoch), LAST_RUN: token.run})
         if token.kind == "first":
             transaction.append(rows, snapshot_properties=about)
         else:
-            replaced = EqualTo(term=self._epoch_column, value=token.epoch)
-            transaction.overwrite(rows, replaced, snapshot_properties=about)
-        # Transaction.commit_transaction would repeat a refused commit without looking at what the table has meanwhile.
+            own_epoch = EqualTo(term=self._epoch_column, value=token.epoch)
+            transaction.overwrite(rows, own_epoch, snapshot_properties=about)
+        # Transaction.commit_transaction would repeat a refused commit without checking which epochs the table has by then.
         self._catalog.commit_table(table, transaction._requirements, transaction._updates)

@@ -51,7 +51,7 @@ class KafkaCluster:
         self.admin: Any = confluent_kafka.admin.AdminClient(self.settings, logger=logger)
 
     def topics(self, name: str | None = None) -> dict[str, Any]:
-        """Return what the cluster shows of its topics, or of one topic."""
+        """Return the metadata of the cluster's topics, or of one topic."""
         try:
             topics: dict[str, Any] = self.admin.list_topics(name, timeout=TIMEOUT_S).topics
         except self.library.KafkaException as error:

@@ -21,7 +21,7 @@ NOT_FOUND, FORBIDDEN = 404, (401, 403)
 
 
 KafkaMessage: TypeAlias = Any
-"""A Message of confluent_kafka. Copies of millions of them would take more time than their rows."""
+"""A Message of confluent_kafka. It is not copied: copying millions of messages would take longer than building their rows."""
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ def _bytes_parser(schema: pa.Schema, options: KafkaInput, source: str) -> ParseV
     others = sorted(set(schema.names) - set(names) - {"time"})
     if len(names) != 1 or others:
         raise HoldfastError(
-            f"source '{source}' reads messages as bytes: beside seq, time and {', '.join(MESSAGE_COLUMNS)}, its schema has one "
-            f"column of type binary or string for the value, but it has: {', '.join(names + others) or 'none'}"
+            f"source '{source}' reads messages as bytes: beside seq, time and {', '.join(MESSAGE_COLUMNS)}, its schema needs "
+            f"exactly one column, of type binary or string, for the value; got: {', '.join(names + others) or 'none'}"
         )
 
     def parse_values(messages: Sequence[KafkaMessage]) -> pa.Table:

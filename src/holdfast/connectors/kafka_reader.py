@@ -1,4 +1,5 @@
-"""Reads ranges of a Kafka topic: the offsets of an epoch, from the partitions of one task of a source.
+"""Reads ranges of a Kafka topic: the offsets of an epoch, from the partitions of one task of a source. The source claims each range
+before it calls `read` (runtime/sources/replayable_source.py).
 
 The consumer stays assigned between epochs, so that librdkafka fetches the next rows while the present ones are processed. Messages
 past the end of a range are kept for the next one. The consumer group stores no offsets: the log does.
@@ -27,7 +28,7 @@ NO_OFFSET = -1
 """What a broker answers if no message is later than a time."""
 CONSUME_MESSAGES = 10_000
 CONSUME_S = 0.02
-"""How long one call waits for as many messages. The end of a range is noticed after the call."""
+"""How long one call waits for CONSUME_MESSAGES messages. The end of a range is noticed after the call."""
 SILENCE_LIMIT_S = 30.0
 """How long a read waits for the next message of a range before it reports that the broker does not answer."""
 PARTITIONS_EVERY_S = 5.0
@@ -197,7 +198,7 @@ class KafkaReader(RangeReader):
     def _is_complete(self, name: str, end: int, messages: list[KafkaMessage]) -> bool:
         """Move the messages of a partition before `end` to the list. Return whether there are no others before it.
 
-        Offsets of transactions' markers have no message. So a partition is complete when a later message, or its end, was seen.
+        The offset of a transaction's marker has no message. So a partition is complete when a later message, or its end, was seen.
         """
         ahead = self._ahead[name]
         while ahead and ahead[0].offset() < end:
@@ -233,7 +234,7 @@ class KafkaReader(RangeReader):
         return bool(batch)
 
     def _skip_lost(self, name: str) -> None:
-        """Continue at the oldest message, because those before it were removed. Raise HoldfastError if the source fails then."""
+        """Continue at the oldest message, because those before it were removed. Raise HoldfastError if `on_lost_rows` is 'fail'."""
         oldest = self._offsets(self._kafka.admin.OffsetSpec.earliest())[name]
         topic, _, partition = name.rpartition(":")
         if self._options.on_lost_rows == "fail":

@@ -18,7 +18,7 @@ Message: TypeAlias = tuple[bytes | str | None, bytes | str | None]
 
 
 class TopicTransactions:
-    """The transactions of one of several processes that write the same epochs to a topic.
+    """Writes epochs to a topic in transactions. Several processes may write the same epochs.
 
     The broker fences an older writer, because all writers of a run use one transactional id. The transaction stores which epochs
     are written as the offsets of a consumer group, so a writer that takes over repeats nothing.

@@ -15,7 +15,7 @@ class KafkaWriter:
     """A writer for a sink: `app.sink("out", stream, writer=KafkaWriter("broker:9092", "results", key="ticker"))`.
 
     A message's value is a row as a JSON object, and its key is the column `key`. Its headers are `epoch`, `quality` and `kind`. A
-    correction (`kind` is `final`) contains all rows of its epoch, and replaces the messages of that epoch which came before. If
+    correction (`kind` is `final`) contains all rows of its epoch, and replaces the earlier messages of that epoch. If
     it has no rows, it is one message without a value. With `exact_only` nothing inexact is written: an epoch is written once,
     when it is exact.
 

@@ -1,4 +1,4 @@
-"""What a connector to replayable data does for a source: find the newest position, and read the rows of a range."""
+"""The interface of a connector to replayable data: it finds the newest position, and reads the rows of a range."""
 
 from typing import Protocol
 
@@ -11,12 +11,12 @@ from holdfast.log.range_claims import Positions, Range
 class RangeReader(Protocol):
     """Reads ranges of replayable data for one task of a source.
 
-    A method raises UnavailableError if the data cannot be reached at present, and HoldfastError for what will not change by
-    waiting.
+    A method raises UnavailableError if the data cannot be reached at present, and HoldfastError for an error
+    that waiting does not fix.
     """
 
     has_own_positions: bool
-    """Whether the positions of one task say nothing about those of another. Else all tasks of a source begin at the same one."""
+    """Whether each task of a source has positions of its own. Otherwise all its tasks begin at the same position."""
     bad_messages: int
     """How many messages or commits were skipped because they cannot be read."""
     lost_rows: int
@@ -29,7 +29,7 @@ class RangeReader(Protocol):
     def newest(self, start: Positions, *, before_s: float | None) -> Positions:
         """Return how far an epoch that begins at `start` reaches: to the newest row, at most to the source's limit.
 
-        With `before_s`, an epoch of the past is cut: it contains the rows that arrived before this time, if the data has times.
+        With `before_s`, the epoch ended in the past: it contains the rows that arrived before this time, if the data has times.
         """
         ...
 
@@ -41,14 +41,15 @@ class RangeReader(Protocol):
         ...
 
     def write_dead_letters(self, token: WriteToken) -> None:
-        """Write the messages of the last read that could not be parsed to the topic for them, if the options have one.
+        """Write the messages of the last read that could not be parsed to the dead-letter topic, if the options name one.
 
-        The messages of an epoch are written once, however many replicas do this. Raises FencedError if another one does it now.
+        The messages of an epoch are written once, however many replicas call this. Raises FencedError if another replica has
+        taken over.
         """
         return
 
     def backlog(self, at: Positions) -> dict[str, int]:
-        """Return how many rows past a position each part of the data had when it was last looked at; nothing if that is unknown."""
+        """Return how many rows each part of the data had past a position, at the last look; empty if that is unknown."""
         return {}
 
     def close(self) -> None:

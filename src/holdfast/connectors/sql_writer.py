@@ -1,4 +1,4 @@
-"""A database table as a sink's target: it keeps the newest rows of each epoch, whatever was delayed or written twice."""
+"""Writes a sink's epochs to a database table, so that a delayed or repeated write never replaces newer rows."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -34,8 +34,8 @@ INSERT_ROWS = 1_000
 """How many rows one statement inserts."""
 NO_PRIVILEGE = "42501"
 """PostgreSQL's code for a missing permission."""
-TAKEN = -1
-"""The epoch of the rows in the fence table that say which run has taken the table last. Their claims ascend."""
+OWNER_EPOCH = -1
+"""The epoch of the rows in the fence table that name the runs which have written the table. The last run has the largest claim."""
 
 
 class SqlWriter:
@@ -45,7 +45,7 @@ class SqlWriter:
     engine with `creator` uses DB-API connections of your own. A second table, `<name>_fence` in the same schema, remembers the
     largest claim of each epoch; it is created if it does not exist.
 
-    A table belongs to one sink of one log. A new log takes it over, and the writer before it then fails.
+    A table belongs to one sink of one log. A sink with a new log takes the table over, and the previous sink then fails.
 
     One transaction refuses an older token, deletes the epoch's rows and inserts the new ones. A second call with the same token
     replaces the rows by themselves. The rows of an epoch are therefore those of its newest claim, also if a writer stalls and
@@ -118,12 +118,12 @@ class SqlWriter:
                 connection.execute(insert(target), [{**row, self._epoch_column: epoch} for row in batch])
 
     def _take_table(self, connection: Connection, run: str) -> None:
-        """Note that a run writes the table, unless that is noted. Raise HoldfastError if another run has taken it since."""
+        """Store that a run writes the table, unless that is stored. Raise HoldfastError if another run has taken it over since."""
         fence = self._fence
-        taken = select(fence.c.run, fence.c.claim).where(fence.c.epoch == TAKEN).order_by(fence.c.claim.desc(), fence.c.run)
-        runs = dict(map(tuple, connection.execute(taken)))
+        query = select(fence.c.run, fence.c.claim).where(fence.c.epoch == OWNER_EPOCH).order_by(fence.c.claim.desc(), fence.c.run)
+        runs = dict(map(tuple, connection.execute(query)))
         if run not in runs:
-            connection.execute(insert(fence).values(run=run, epoch=TAKEN, claim=max(runs.values(), default=0) + 1))
+            connection.execute(insert(fence).values(run=run, epoch=OWNER_EPOCH, claim=max(runs.values(), default=0) + 1))
         elif run != next(iter(runs)):
             raise HoldfastError(
                 f"table '{self._name}' is also written by another sink or job, which has taken it over; give each its own table"
@@ -146,8 +146,8 @@ class SqlWriter:
         """
         fence = self._fence
         same_epoch = (fence.c.run == token.run) & (fence.c.epoch == token.epoch)
-        passed = connection.execute(update(fence).where(same_epoch, fence.c.claim <= token.claim).values(claim=token.claim))
-        if passed.rowcount == 1:
+        update_result = connection.execute(update(fence).where(same_epoch, fence.c.claim <= token.claim).values(claim=token.claim))
+        if update_result.rowcount == 1:
             return True
         stored = connection.execute(select(fence.c.claim).where(same_epoch)).scalar()
         if stored is not None and stored > token.claim:
@@ -160,7 +160,7 @@ class SqlWriter:
 
     @cached_property
     def _engine(self) -> Engine:
-        """Connect when the first epoch is written: the file of the application is also loaded where the database is not needed."""
+        """The engine. It is created for the first epoch, because an application is also loaded where no database is needed."""
         engine = self._database if isinstance(self._database, Engine) else create_engine(_with_driver(self._database))
         try:
             with engine.begin() as connection:

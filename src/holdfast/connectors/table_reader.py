@@ -1,4 +1,4 @@
-"""Reads ranges of a table that is a history of commits: the data files that were added between two places in the history."""
+"""Reads ranges of a table that is a history of commits: the data files that were added between two positions in the history."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ class TableFile:
 
 @dataclass(frozen=True)
 class TableCommit:
-    """A commit: its version, the version before it, when it was made, and the files of the rows that it appends.
+    """A commit: its version, the version before it, its time, and the files of the rows that it appends.
 
     `changes_rows` is whether it deletes or updates rows. Such a commit has no files, because they also contain rows of older
     commits.
@@ -66,7 +66,7 @@ class TableHistory(Protocol):
 
 @dataclass(frozen=True)
 class _Step:
-    """A place in the history, and what lies between the place before it and this one."""
+    """A step through the history: the position after it, and what it passes: a file, changed rows, or versions that are lost."""
 
     end: Positions
     time_s: float = 0.0
@@ -76,10 +76,10 @@ class _Step:
 
 
 class TableReader(RangeReader):
-    """Implements RangeReader for tables. One task reads every `tasks`-th file, by a number that depends only on its path.
+    """Implements RangeReader for tables. A checksum of a file's path selects which of the `tasks` tasks reads it.
 
-    A position {"version": v, "files": n} is behind version v and the first n files of the commit after it. While a source reads
-    the rows that the table had at its start, the position is {"snapshot": v, "files": n}: behind the first n files of version v.
+    A position {"version": v, "files": n} follows version v and the first n files of the next commit. While a source reads the
+    rows that the table had at its start, the position is {"snapshot": v, "files": n}: it follows the first n files of version v.
     """
 
     has_own_positions = False
@@ -124,14 +124,14 @@ class TableReader(RangeReader):
         return pa.concat_tables(tables)
 
     def _steps(self, start: Positions) -> Iterator[_Step]:
-        """Yield the places behind a position, in order."""
+        """Yield the steps that follow a position, in order."""
         version, count = int(start.get("snapshot", start.get("version", 0))), int(start["files"])
         if "snapshot" in start:
             try:
                 if self._whole[0] != version:
                     self._whole = version, self._history.files_at(version)
             except FileNotFoundError:
-                self._lose(f"version {version}")
+                self._check_loss(f"version {version}")
                 yield _Step({"version": version, "files": 0}, loses=1)
             else:
                 for number, file in enumerate(self._whole[1][count:], count + 1):
@@ -140,7 +140,7 @@ class TableReader(RangeReader):
             count = 0
         for commit in self._history.commits(version):
             if commit.previous != version:
-                self._lose(f"the versions after {version}")
+                self._check_loss(f"the versions after {version}")
                 yield _Step({"version": commit.previous, "files": 0}, loses=commit.previous - version)
                 count = 0
             for number, file in enumerate(commit.files[count:], count + 1):
@@ -148,20 +148,20 @@ class TableReader(RangeReader):
             yield _Step({"version": commit.version, "files": 0}, commit.time_s, skips=commit.changes_rows)
             version, count = commit.version, 0
 
-    def _lose(self, lost: str) -> None:
-        """Raise HoldfastError if the source fails when something was removed before it was read."""
+    def _check_loss(self, what: str) -> None:
+        """Raise HoldfastError unless the source's options allow the loss of data that was removed before it was read."""
         if self._options.on_lost_rows == "fail":
             raise HoldfastError(
-                f"{self._what} cannot read {lost} of {self._history.name}, which the table does not have any more; start the "
+                f"{self._what} cannot read {what} of {self._history.name}, which the table does not have any more; start the "
                 "job with a new log, or give the source 'on_lost_rows': 'report'"
             )
 
     def _read_file(self, file: TableFile) -> pa.Table:
-        """Return a file's rows with the source's columns. A column that is younger than the file is null in its rows."""
+        """Return a file's rows with the source's columns. A column that was added after the file is null in its rows."""
         try:
             table = file.read()
         except FileNotFoundError:
-            self._lose(f"the file '{file.path}'")
+            self._check_loss(f"the file '{file.path}'")
             self.lost_rows += file.rows
             return self._schema.empty_table()
         columns = {}

@@ -102,13 +102,13 @@ def format_place(place: Place) -> str:
     return text
 
 
-def unexpected(place: Place, want: str, got: object) -> FieldError:
+def unexpected(place: Place, want: str, value: object) -> FieldError:
     """Return the error for a value that is not what was wanted.
 
     >>> print(unexpected(("replicas",), "a whole number of at least 1", 0))
     replicas: wanted a whole number of at least 1, got 0
     """
-    return FieldError(place, f"wanted {want}, got {format_value(got)}")
+    return FieldError(place, f"wanted {want}, got {format_value(value)}")
 
 
 def join_names(names: Iterable[str], *, most: int = 20) -> str:

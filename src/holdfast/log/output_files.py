@@ -1,8 +1,7 @@
 """The Parquet files of a sink: one file per epoch, which a correction replaces in one step.
 
-Whatever reads the folder therefore sees each epoch once, as it is newest. The folders `_first` and `_corrected` are ignored by
-Spark, as all names that begin with `_`. They have the first output of each epoch that was not exact, and an empty object for each
-epoch that was corrected.
+Every reader of the folder therefore sees each epoch once, in its newest version. Spark ignores names that begin with `_`: the
+folder `_first` has the first outputs that were not exact, and `_corrected` an empty object for each epoch that was corrected.
 """
 
 import re
@@ -33,14 +32,14 @@ class OutputFile:
 
 
 def write_first(out: Store, sink: str, epoch: int, quality: Quality, rows: bytes) -> bool:
-    """Store the first output of an epoch. Return whether this call did. A delayed call changes nothing."""
+    """Store the first output of an epoch. Return whether this call stored it. A delayed call changes nothing."""
     if quality is not Quality.EXACT:
         out.create(f"{quoted(sink)}/_first/{epoch:020d}.{quality.value}.parquet", rows)
     return out.create(f"{quoted(sink)}/{epoch:020d}.parquet", rows)
 
 
 def write_correction(out: Store, sink: str, epoch: int, rows: bytes) -> bool:
-    """Replace the first output of an epoch. Return whether this call is the first that did.
+    """Replace the first output of an epoch. Return whether this call is the first to replace it.
 
     A delayed call replaces the rows by themselves, because all replicas read them from the same final records.
     """
@@ -59,21 +58,21 @@ def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest")
     folder = f"{quoted(sink)}/"
     newest: dict[int, OutputFile] = {}
     first: dict[int, OutputFile] = {}
-    corrected: set[int] = set()
+    corrected_epochs: set[int] = set()
     for name in out.names(folder):
         match = FILE_NAME.fullmatch(name.removeprefix(folder))
         if match is None:
             continue
         epoch = int(match[2])
         if match[1] == "_corrected":
-            corrected.add(epoch)
+            corrected_epochs.add(epoch)
         else:
             (first if match[1] else newest)[epoch] = OutputFile(name, epoch, Quality(match[3] or "exact"))
     files = []
     for epoch, file in sorted(newest.items()):
         if epoch in first and which == "first":
             file = first[epoch]
-        elif epoch in first and epoch not in corrected:
+        elif epoch in first and epoch not in corrected_epochs:
             file = replace(file, quality=first[epoch].quality)
         if which != "exact" or file.quality is Quality.EXACT:
             files.append(file)

@@ -53,14 +53,14 @@ class RangeClaims:
         Return None if the task has a checkpoint at or past the epoch: its claim may have been removed. The checkpoint is looked up
         after the claim was created, so a replica that was stopped for a while never uses a second range for an epoch.
         """
-        known = self.read(epoch)
-        if known is not None:
-            return known
+        claimed_range = self.read(epoch)
+        if claimed_range is not None:
+            return claimed_range
         proposal = propose()
         content = json.dumps({"start": proposal.start, "end": proposal.end}, sort_keys=True).encode()
         self._store.create(self._name(epoch), content)
-        saved = self._checkpoints.latest_epoch(self._task)
-        if saved is not None and saved >= epoch:
+        checkpoint_epoch = self._checkpoints.latest_epoch(self._task)
+        if checkpoint_epoch is not None and checkpoint_epoch >= epoch:
             return None
         return self.read(epoch)
 
@@ -78,11 +78,11 @@ class RangeClaims:
         return start
 
     def run_id(self) -> str:
-        """Return the id with which the task writes to targets outside the log."""
+        """Return the id that identifies the task's writes in targets outside the log."""
         return agree_on_run_id(self._store, f"{self._folder}run")
 
     def missing(self, epoch: int) -> HoldfastError:
-        """Return the error for a claim that is gone although its epoch is needed."""
+        """Return the error for a claim that no longer exists although its epoch is needed."""
         return self._store.damage(self._name(epoch), "it is missing")
 
     def remove_until(self, epoch: int) -> None:

@@ -43,12 +43,12 @@ def reader_name(job: str, task: Task) -> str:
 def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timeline | None:
     """Return the job's timeline, derived from those of the jobs it reads; None until all of them have started.
 
-    Before it is agreed on, each reader saves its position, so that nothing is trimmed that the job needs (see LogTrimmer.trim).
-    Raises HoldfastError if the epochs of the jobs do not coincide.
+    Each reader saves its position before the timeline is agreed on, so that nothing is trimmed that the job needs (see
+    LogTrimmer.trim). Raises HoldfastError if the epochs of the jobs do not coincide.
     """
-    agreed = read_timeline(own)
-    if agreed is not None:
-        return agreed
+    own_timeline = read_timeline(own)
+    if own_timeline is not None:
+        return own_timeline
     timelines = [timeline for timeline in (read_timeline(shared.store) for shared in inputs) if timeline is not None]
     if len(timelines) < len(inputs):
         return None

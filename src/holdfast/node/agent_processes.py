@@ -1,4 +1,4 @@
-"""The prediction agents of one node: one process each, started, found again, watched and stopped like a PE host."""
+"""The prediction agents of one node, one process each. The controller starts, adopts, watches and stops them like a PE host."""
 
 from __future__ import annotations
 

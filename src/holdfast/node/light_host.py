@@ -44,7 +44,7 @@ BEAT_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class LightReplica:
-    """A replica that counts its active seconds. The present state began at `since_s`; `done_s` counts up to then."""
+    """A replica that counts its active seconds. The present state began at `since_s`; `done_s` is the count before it."""
 
     assigned: AssignedReplica
     lives_s: float | None
@@ -120,7 +120,7 @@ class LightPes:
                 self.replicas[key] = replace(running, assigned=replica)
         self.assignment = assignment
 
-    def start_reported(self) -> None:
+    def start_new_replicas(self) -> None:
         """Start the new replicas. Call this after a status has reported them as `starting`."""
         for assigned in self._unreported:
             self._started(assigned)
@@ -188,7 +188,7 @@ class LightHost:
             changed = True
         if changed or now_s >= self._beat_at:
             write_status(self.work, self._status(now_s))
-            self._pes.start_reported()
+            self._pes.start_new_replicas()
             self._beat_at = now_s + BEAT_S
 
     def _log_error(self, error: OSError) -> None:

@@ -201,11 +201,11 @@ class HostProcess:
     async def _end(self, signal_number: signal.Signals, limit_s: float) -> None:
         """Send a signal to the PE host (SIGKILL goes to its process group) and wait until it has ended, at most `limit_s`."""
         ends = asyncio.get_running_loop().time() + limit_s
-        sent = False
+        is_signalled = False
         while self.alive() and asyncio.get_running_loop().time() < ends:
             pid = living_host(self.work)  # None until the started process has noted its number
-            if pid is not None and not sent:
-                sent = True
+            if pid is not None and not is_signalled:
+                is_signalled = True
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, signal_number) if signal_number is signal.SIGKILL else os.kill(pid, signal_number)
             await asyncio.sleep(0.02)

@@ -30,8 +30,8 @@ def runnable_assignment(assignment: Assignment, known: Mapping[str, KnownReplica
 def changes_in_status(known: Mapping[str, KnownReplica], assignment: Assignment, status: HostStatus) -> Iterator[ReplicaChange]:
     """Yield the changes that the status of a PE host shows.
 
-    A replica can only be missed in a status that is as new as the assignment. If a missing replica is no longer assigned, it was
-    stopped. If it is assigned and was there before, its PE host lost it, and it has failed.
+    Only a status that is as new as the assignment shows that a replica is missing. If a missing replica is no longer assigned, it
+    was stopped. If it is assigned and was there before, its PE host lost it, and it has failed.
     """
     reported = {replica.key: replica for replica in status.replicas}
     for key, replica in reported.items():

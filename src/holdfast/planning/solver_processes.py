@@ -52,7 +52,7 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
     answers: list[T | None] = [None] * len(calls)
     running: dict[Connection[Any, Any], tuple[int, _Process]] = {}
     waiting = sorted(range(len(calls)), key=lambda i: (calls[i].after_s, i))
-    died: list[HoldfastError] = []
+    errors: list[HoldfastError] = []
     try:
         while waiting or running:
             now = time.monotonic()
@@ -71,7 +71,7 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
                 try:
                     answer: T = process.answer()
                 except _DiedError as error:
-                    died.append(error)
+                    errors.append(error)
                     continue
                 _IDLE.append(process)
                 answers[index] = answer
@@ -80,8 +80,8 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
     finally:
         for _, process in running.values():
             process.end()
-    if died and all(answer is None for answer in answers):
-        raise died[0]
+    if errors and all(answer is None for answer in answers):
+        raise errors[0]
     return answers
 
 

@@ -190,7 +190,7 @@ def check_orders(orders: Mapping[str, Any], contract: Contract, *, epoch_s: floa
 
 
 def _is_valid(name: str, value: Any) -> bool:
-    """Whether one field of a change is valid by itself."""
+    """Return whether one field of a change is valid by itself."""
     try:
         check_document({name: value}, Orders)
     except DocumentError:

@@ -99,7 +99,7 @@ class KeyStatistics(SavedArrays):
         return ExpectedRows(slots, before[slots] + nth + 1, (nth + 1) / count[slots])
 
     def most_steps(self, ahead: int) -> int:
-        """Return the number of the last output that any key has in the epoch `ahead`; 0 if none has any then."""
+        """Return the highest `step` of the rows that are expected `ahead` epochs from now; 0 if none are expected."""
         before, after = (self._rows_until(epochs) for epochs in (ahead - 1, ahead))
         return int(np.max(after, where=after > before, initial=0))
 

@@ -60,7 +60,7 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, nodes:
 
 
 def _inputs(graph: Graph, measurement: Measurement, pe: MeasuredPe, producer: Mapping[str, str]) -> dict[str, Input]:
-    """Return a PE's inputs, each from a source or another PE, per tuple that leaves that one.
+    """Return a PE's inputs by the source or PE that feeds it, with selectivity and cost per tuple that leaves the feeder.
 
     If a PE has several output streams and this PE reads only some of them, selectivity and cost per emitted tuple are lower.
     """

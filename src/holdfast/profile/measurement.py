@@ -67,7 +67,7 @@ def measure(
     step_s: float = 1.0,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Measurement:
-    """Measure every PE by running it alone on its inputs, which come from a run of the whole trace."""
+    """Return the measurements of an application. Each PE runs alone on its inputs, which come from a run of the whole trace."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
     spans = spans_of(with_epochs(sources, ByTime(step_s)))
@@ -197,17 +197,17 @@ def _attribute_outputs(outputs: Sequence[DataFrame], inputs: Mapping[str, DataFr
     if len(inputs) == 1:
         return {name: float(sum(frame.count() for frame in outputs)) for name in inputs}
     names = list(inputs)
-    triggered = dict.fromkeys(names, 0.0)
+    output_counts = dict.fromkeys(names, 0.0)
     for frame in outputs:
-        flagged = frame.select("seq")
+        rows_with_flags = frame.select("seq")
         for number, name in enumerate(names):
             seqs = inputs[name].select("seq").distinct().withColumn(f"in{number}", F.lit(1))
-            flagged = flagged.join(seqs, "seq", "left")
+            rows_with_flags = rows_with_flags.join(seqs, "seq", "left")
         flags = [f"in{number}" for number in range(len(names))]
-        for row in flagged.groupBy(*flags).count().collect():
+        for row in rows_with_flags.groupBy(*flags).count().collect():
             sources = [name for name, flag in zip(names, flags, strict=True) if row[flag]]
             weights = dict.fromkeys(sources, 1.0) if sources else {name: float(rows[name]) for name in names}
             total = sum(weights.values()) or 1.0
             for name, weight in weights.items():
-                triggered[name] += row["count"] * weight / total
-    return triggered
+                output_counts[name] += row["count"] * weight / total
+    return output_counts

@@ -85,8 +85,8 @@ class Client:
     ) -> list[dict[str, Any]]:
         """Return a page of jobs, newest first: those older than job `after`."""
         parameters = {"state": state, "limit": limit, "after": after}
-        sent = {name: value for name, value in parameters.items() if value is not None}
-        page: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=sent, limit_s=limit_s)["jobs"]
+        query = {name: value for name, value in parameters.items() if value is not None}
+        page: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=query, limit_s=limit_s)["jobs"]
         return page
 
     def all_jobs(self, *, state: str | None = None) -> Iterator[dict[str, Any]]:
@@ -170,8 +170,8 @@ class Client:
                 return state
             if state.get("ended") or remaining_s <= 0:
                 why = f": {state['reason']}" if state.get("reason") else ""
-                waited = "" if state.get("ended") else f" after {limit_s:g} s"
-                raise WaitFailed(f"job {job} is {state['state']}{waited}, not {' or '.join(states)}{why}")
+                wait_text = "" if state.get("ended") else f" after {limit_s:g} s"
+                raise WaitFailed(f"job {job} is {state['state']}{wait_text}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
         """Wait until a node has no replicas, because it is drained or lost. Waits while the orchestrator is unreachable.

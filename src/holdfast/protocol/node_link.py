@@ -65,8 +65,7 @@ class OrchestratorAddress:
 
 
 def locate_orchestrator(where: str, token: Path | None) -> Callable[[], OrchestratorAddress]:
-    """Return a function that finds the orchestrator at a URL, or one of several URLs separated by commas, or by the work folder of
-    one on this machine.
+    """Return a function that returns an orchestrator's addresses, given its URLs (separated by commas) or its local work folder.
 
     The function reads the address and token files at every call, because the orchestrator may return at another address.
     It raises OrchestratorUnreachable while they have no usable content.
@@ -175,8 +174,8 @@ class NodeLink:
                 self._leader += 1
                 errors.append(error)
                 if not remaining:
-                    telling = (each for kind in (OrchestratorSuperseded, NoLeader) for each in errors if isinstance(each, kind))
-                    raise next(telling, error) from None
+                    specific = (each for kind in (OrchestratorSuperseded, NoLeader) for each in errors if isinstance(each, kind))
+                    raise next(specific, error) from None
         raise AssertionError("there is at least one address")
 
     async def beat(self, beat: Beat) -> BeatAnswer:
@@ -194,11 +193,11 @@ class NodeLink:
         await self._call("GET", presence_path(self.name, holder="controller"), None, limit_s=None)
 
     def write_presence(self, work: Path, *, certificate: Path | None) -> None:
-        """Write where, and with which token, the PE host in a work folder opens its own request."""
+        """Write the address and the token with which the PE host in a work folder opens its own request."""
         address = self._address = self._address or self._locate()
         url = address.urls[self._leader % len(address.urls)]
-        trusted = None if certificate is None else str(certificate.absolute())
-        write_presence(work, Presence(url=url, node=self.name, token=own_token(address.token, self.name), certificate=trusted))
+        authority = None if certificate is None else str(certificate.absolute())
+        write_presence(work, Presence(url=url, node=self.name, token=own_token(address.token, self.name), certificate=authority))
 
     async def close(self) -> None:
         await self._http.close()

@@ -41,7 +41,7 @@ def presence_path(node: str, *, holder: str) -> str:
 def write_presence(work: Path, presence: Presence) -> None:
     """Write the file that the PE host in a work folder reads. Only its user may read it, because it contains the node's token.
 
-    If it cannot be written, for example on a full disk, the node is only noticed later when it dies.
+    If it cannot be written, for example on a full disk, the orchestrator notices the death of the node by missing beats only.
     """
     path, text = work / PRESENCE, presence.model_dump_json()
     with suppress(OSError):
@@ -58,12 +58,12 @@ def hold_presence(work: Path, stopping: threading.Event) -> None:
 
 
 def _hold(path: Path, stopping: threading.Event) -> None:
-    written = path.stat().st_mtime_ns
+    modified_ns = path.stat().st_mtime_ns
     presence = Presence.model_validate_json(path.read_bytes())
     with closing(_connect(presence)) as connection:
         headers = {"Authorization": f"Bearer {presence.token}"}
         connection.request("GET", presence_path(presence.node, holder="host"), headers=headers)
-        while not stopping.is_set() and path.stat().st_mtime_ns == written:
+        while not stopping.is_set() and path.stat().st_mtime_ns == modified_ns:
             if select.select([connection.sock], [], [], RETRY_S)[0]:
                 return  # the orchestrator has closed the request, or refused it
 

@@ -160,8 +160,8 @@ def certainty_text(probability: float) -> str:
     """
     if math.isnan(probability):
         return "unknown: one offset"
-    shown = percent(round(probability, 3))
-    return f"certain ({shown})" if probability >= CERTAIN else f"uncertain ({shown}): the losses overlap"
+    text = percent(round(probability, 3))
+    return f"certain ({text})" if probability >= CERTAIN else f"uncertain ({text}): the losses overlap"
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:

@@ -87,11 +87,11 @@ def spread_line(campaign: Campaign, facts: Mapping[str, Any], assessment: Assess
     """Return how much the score varies without a fault (section 3)."""
     if facts["deterministic"]:
         return "Every run of this application gives the same output, so repetitions repeat it."
-    varied = f"The arrival order of joined streams varied by up to {campaign.jitter} tuples from run to run"
+    variation = f"The arrival order of joined streams varied by up to {campaign.jitter} tuples from run to run"
     if len(assessment.golden) < 2:
-        return f"{varied}; one golden run does not show how much the score varies with it."
+        return f"{variation}; one golden run does not show how much the score varies with it."
     return (
-        f"{varied}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
+        f"{variation}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
         f"{assessment.spread:.2g} of its mean (standard deviation), and more than {campaign.threshold:g} would cause a warning."
     )
 
@@ -99,19 +99,19 @@ def spread_line(campaign: Campaign, facts: Mapping[str, Any], assessment: Assess
 def how_it_was_run(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> list[str]:
     """Return the settings that are needed to repeat the campaign, and the rates of the sources and the spread of the score."""
     source, outages = facts["source"], ", ".join(outage_name(outage_s) for outage_s in campaign.outages_s)
-    shared = (
+    execution = (
         "Trials shared Spark jobs; a sample of them was compared with runs of the whole trace."
         if facts["why_slow"] is None
         else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
     )
     for case, reason in facts.get("apart", {}).items():
-        shared += f" Those of {case} were runs of the whole trace, because {reason}."
+        execution += f" Those of {case} were runs of the whole trace, because {reason}."
     return [
         f"Offsets (source tuples): {', '.join(f'{offset:,}' for offset in campaign.offsets)}. Outages (s): "
         f"{outages}, at the {' and '.join(campaign.paces)} rate of each target. "
         f"Repetitions: {campaign.repetitions}; golden runs: {campaign.golden_runs}.",
         f"The sources carry {source['average']:,.0f} tuples a second on average and {source['peak']:,.0f} at the peak.",
-        shared,
+        execution,
         spread_line(campaign, facts, assessment),
         f"Campaign {campaign.identity}, seed {campaign.seed}.",
     ]

@@ -156,8 +156,8 @@ def _operators(plan: PlanDocument, measure: Measure) -> str:
 
 
 def _listed(numbers: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(numbers[:most])
-    return f"{shown} and {len(numbers) - most} more" if len(numbers) > most else shown or "-"
+    listing = ", ".join(numbers[:most])
+    return f"{listing} and {len(numbers) - most} more" if len(numbers) > most else listing or "-"
 
 
 def _figure(value: float) -> str:

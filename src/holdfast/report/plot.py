@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 WIDTH, HEIGHT = 5.2, 3.0
-SHORT = 36  # letters of a name that fits into one of two columns
+SHORT = 36  # most letters of a name in a legend of two columns
 INK, FAINT = "#010203", "#040506"
 SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
 """Placeholder colours. They are replaced by the style variables of the page when the plot is written."""

@@ -55,10 +55,10 @@ def strategy_page(
 
 def _promise(strategy: Strategy) -> str:
     under = "pessimistic failures" if strategy.failure == "pessimistic" else f"failure model {strategy.failure}"
-    met = "met" if strategy.internal_completeness >= strategy.sla - IC_TOLERANCE else "not met"
+    verdict = "met" if strategy.internal_completeness >= strategy.sla - IC_TOLERANCE else "not met"
     return (
         f"Under {under} PEs process {strategy.internal_completeness:.4f} of their tuples (internal completeness); the SLA asks for "
-        f"{strategy.sla:.10g}, which is {met}. Found by {strategy.solver}: {OUTCOMES.get(strategy.outcome, strategy.outcome)}."
+        f"{strategy.sla:.10g}, which is {verdict}. Solver: {strategy.solver}: {OUTCOMES.get(strategy.outcome, strategy.outcome)}."
     )
 
 

@@ -91,7 +91,7 @@ class PeReplica(Replica):
         return self._advance_clean() or advanced_live
 
     def save(self) -> None:
-        """Save a checkpoint, and emit how long it took (with the trimming that follows) and how long the work since the last."""
+        """Save a checkpoint. Emit how long that took (with the trimming that follows), and the working time since the last one."""
         since, start_s = self._saved_epoch, self._clock()
         super().save()
         if self._saved_epoch == since:

@@ -29,7 +29,7 @@ DEPTH = 0.3  # exponent by which ask sizes shrink for tickers that trade more ra
 
 @dataclass(frozen=True)
 class Market:
-    """A market of `tickers` tickers. `rate` and `peak` in tuples per second; `quotes` is the share of quotes."""
+    """A market of `tickers` tickers. `rate` and `peak` are in tuples per second, and `quotes` is the share of quotes."""
 
     rate: float = 500.0
     peak: float = 2200.0
@@ -63,24 +63,24 @@ class Market:
         tickers = list_tickers(setup, between_s)
         depth = np.minimum(OFTEN_S / between_s, 1.0) ** DEPTH
         names, kinds = _symbols(setup, self.tickers), pa.array(["quote", "trade"])
-        traded, quoted = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
+        trade_popularity, quote_popularity = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
         walks, news = Walks(tickers), News(self.tickers)
         pace = Pace(self.rate, self.peak)
-        for number, arrived in enumerate(arrivals(pace, seed=seed, start_us=START_US, size=BLOCK)):
+        for number, arrival in enumerate(arrivals(pace, seed=seed, start_us=START_US, size=BLOCK)):
             rng = child(seed, "market", number)
             trade = rng.random(BLOCK) >= self.quotes
             ticker = np.empty(BLOCK, dtype=np.int64)
-            ticker[trade] = _in_runs(rng, traded.draw(rng, int(trade.sum())))
-            ticker[~trade] = _in_runs(rng, quoted.draw(rng, int((~trade).sum())))
-            jump = news.insert(rng, ticker, np.flatnonzero(trade), arrived.clock)
-            mid, half = walks.mid(rng, ticker, arrived.clock, jump), tickers.half_spread[ticker]
+            ticker[trade] = _in_runs(rng, trade_popularity.draw(rng, int(trade.sum())))
+            ticker[~trade] = _in_runs(rng, quote_popularity.draw(rng, int((~trade).sum())))
+            jump = news.insert(rng, ticker, np.flatnonzero(trade), arrival.clock)
+            mid, half = walks.mid(rng, ticker, arrival.clock, jump), tickers.half_spread[ticker]
             price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
             ask = _cents(mid * (1 + half * rng.gamma(6.0, 1 / 6.0, BLOCK)))
             volume = _shares(rng, np.full(BLOCK, LOTS), VOLUME_SPREAD)
             size = _shares(rng, LOTS * depth[ticker], ASK_SPREAD)
             yield pa.table(
                 {
-                    "time": time_column(arrived.time_us),
+                    "time": time_column(arrival.time_us),
                     "ticker": strings(ticker, names),
                     "kind": strings(trade.astype(np.int64), kinds),
                     "price": pa.array(price, mask=~trade),
@@ -119,7 +119,7 @@ def _symbols(rng: np.random.Generator, count: int) -> pa.Array:
 
 
 def _in_runs(rng: np.random.Generator, ticker: Ints) -> Ints:
-    """Return the tickers with some replaced by the one before."""
+    """Return the tickers, of which some repeat the ticker before them."""
     fresh = np.where(rng.random(len(ticker)) >= REPEAT, np.arange(len(ticker)), 0)
     return ticker[np.maximum.accumulate(fresh)]
 

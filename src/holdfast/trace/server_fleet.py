@@ -83,17 +83,17 @@ class Fleet:
         last = np.maximum.accumulate(np.where(restart, rounds, 0), axis=0)
         age_s = np.where(last > 0, rounds - last, rounds + self._age_s / self._interval_s) * self._interval_s
         self._age_s = age_s[-1]
-        used = self._memory + self._leak * age_s + rng.normal(0.0, 0.05, shape)
-        return np.asarray(np.clip(used, 0.0, 100.0), dtype=np.float64)
+        percent = self._memory + self._leak * age_s + rng.normal(0.0, 0.05, shape)
+        return np.asarray(np.clip(percent, 0.0, 100.0), dtype=np.float64)
 
     def _disk_percent(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         """Return the percentage of disk in use. It changes with rare writes, and the disk is emptied when nearly full."""
         writes = (rng.random(shape) < self._chance(WRITE_EVERY_S)) * np.round(rng.exponential(0.05, shape) + 0.01, 2)
         level = self._disk + np.cumsum(writes, axis=0)
-        emptied = 20 + np.mod(level - 20, 70)
-        used = np.round(np.where(level > 90, emptied, level), 2)
-        self._disk = used[-1]
-        return np.asarray(used, dtype=np.float64)
+        after_emptying = 20 + np.mod(level - 20, 70)
+        percent = np.round(np.where(level > 90, after_emptying, level), 2)
+        self._disk = percent[-1]
+        return np.asarray(percent, dtype=np.float64)
 
     def _rare_shocks(self, rng: np.random.Generator, shape: tuple[int, ...], every_s: float, mean: float) -> Floats:
         return np.asarray((rng.random(shape) < self._chance(every_s)) * rng.exponential(mean, shape), dtype=np.float64)

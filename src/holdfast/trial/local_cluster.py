@@ -96,8 +96,8 @@ class LocalCluster(ProcessCluster):
     def restart_killed(self) -> None:
         """Restart each process that ended by itself or was killed by others. Processes killed through this object stay dead."""
         for name, process in list(self._processes.items()):
-            ended = process.poll() is not None and self._processes.get(name) is process
-            if ended and time.monotonic() - self._restarted_s.get(name, -math.inf) > RESTART_INTERVAL_S:
+            has_ended = process.poll() is not None and self._processes.get(name) is process
+            if has_ended and time.monotonic() - self._restarted_s.get(name, -math.inf) > RESTART_INTERVAL_S:
                 self._restarted_s[name] = time.monotonic()
                 self.start_orchestrator() if name == "orchestrator" else self.start_node(name)
 

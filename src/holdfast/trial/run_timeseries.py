@@ -77,9 +77,9 @@ def lags(
             for lag in lag_of_pe.values():
                 lag.append(None)
             continue
-        closed = timeline.last_closed_epoch(now_s)
+        last_closed = timeline.last_closed_epoch(now_s)
         for pe, lag in lag_of_pe.items():
-            epochs_behind = max(closed - newest[task.name] for task in tasks if task.pe == pe)
+            epochs_behind = max(last_closed - newest[task.name] for task in tasks if task.pe == pe)
             lag.append(max(0, epochs_behind) * timeline.epoch_s / timeline.speed)
     return lag_of_pe
 

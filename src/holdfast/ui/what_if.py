@@ -188,5 +188,5 @@ def _pe(task: str) -> str:
 
 
 def _join(names: Sequence[str], *, limit: int = 6) -> str:
-    shown = ", ".join(names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+    listing = ", ".join(names[:limit])
+    return f"{listing} and {len(names) - limit} more" if len(names) > limit else listing

@@ -37,12 +37,12 @@ def test_replica_starts_once_and_after_it_was_reported():
     light, starts = pes()
     light.apply(asked(A), 0.0)
     assert starts == []
-    light.start_reported()
+    light.start_new_replicas()
     light.apply(asked(A), 1.0)
-    light.start_reported()
+    light.start_new_replicas()
     assert starts == [(A.key, 1)]
     light.apply(asked(A.model_copy(update={"incarnation": 2})), 2.0)
-    light.start_reported()
+    light.start_new_replicas()
     assert starts == [(A.key, 1), (A.key, 2)]
 
 

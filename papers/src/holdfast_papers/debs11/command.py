@@ -146,7 +146,7 @@ def _generate(path: Path, events: int, seed: int) -> None:
 
 
 def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:
-    """Write debs11.html and debs11.json from the finished campaign."""
+    """Write debs11.html and debs11.json from the finished campaign, and return the document of debs11.json."""
     from holdfast.assess import Case, Results, assess, read_campaign
     from holdfast.documents import write_whole
     from holdfast.report import (
@@ -217,10 +217,10 @@ def _show(document: dict[str, Any], out: Path) -> None:
     from rich.table import Table
 
     console = Console(stderr=True, width=max(120, Console(stderr=True).width))
-    shown = Table(*document["table_2"]["columns"], title="Table 2")
+    table_2 = Table(*document["table_2"]["columns"], title="Table 2")
     for row in document["table_2"]["rows"]:
-        shown.add_row(*row)
-    console.print(shown)
+        table_2.add_row(*row)
+    console.print(table_2)
     for finding in document["findings"]:
         console.print(f"{'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']}", highlight=False)
     console.print(f"report: {out / 'debs11.html'}")

@@ -73,7 +73,7 @@ def _about_impact(view: Mapping[str, CaseView]) -> list[Finding]:
 
 def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
     quote, trade, vwap, source = (view[name] for name in ("quote_filter", "trade_filter", "vwap", "market"))
-    shown = source.turning or source.worst
+    source_at = source.turning or source.worst
     return [
         Finding("QuoteFilter's correlation is -1.00", "-1.00", f"{quote.outage_impact:.2f}", round(quote.outage_impact, 2) == -1.0),
         Finding(
@@ -91,8 +91,8 @@ def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
         Finding(
             "Source changes sign with the outage",
             "too much below 5,000 lost tuples, too little above 15,000 (Figure 8a)",
-            f"quality at offset {shown.offset:,}, from the shortest outage to the longest: "
-            f"{', '.join(f'{quality:.3f}' for quality in source.by_outage(shown))}",
+            f"quality at offset {source_at.offset:,}, from the shortest outage to the longest: "
+            f"{', '.join(f'{quality:.3f}' for quality in source.by_outage(source_at))}",
             source.changes_sign,
         ),
     ]
@@ -101,11 +101,11 @@ def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
 def _about_recovery(view: Mapping[str, CaseView]) -> list[Finding]:
     longest = max(v.recovery for v in view.values())
     source, trade, vwap = view["market"], view["trade_filter"], view["vwap"]
-    shared = abs(source.recovery - trade.recovery) <= SHARED * longest and longest == max(source.recovery, trade.recovery)
-    shown = ", ".join(f"{v.case} {v.recovery}" for v in sorted(view.values(), key=lambda v: (-v.recovery, v.case)))
+    share_longest = abs(source.recovery - trade.recovery) <= SHARED * longest and longest == max(source.recovery, trade.recovery)
+    ours = ", ".join(f"{v.case} {v.recovery}" for v in sorted(view.values(), key=lambda v: (-v.recovery, v.case)))
     paper = ", ".join(f"{title} {r}" for title, *_, r, _ in sorted(TABLE_2.values(), key=lambda figures: -figures[-2]))
     return [
-        Finding("Source and TradeFilter share the longest recovery time", paper, shown, shared),
+        Finding("Source and TradeFilter share the longest recovery time", paper, ours, share_longest),
         Finding(
             "VWAP recovers faster than Source",
             "73 against 340",
@@ -149,11 +149,11 @@ def _about_scores(assessments: Sequence[Assessment]) -> Finding:
     ranks = list(range(len(expected)))
     agree = [correlation(ranks, [order.index(case) for case in expected]) for order in orders.values()]
     ends = all((order[0], order[-1]) == (expected[0], expected[-1]) for order in orders.values())
-    shown = "; ".join(f"{score}: {' > '.join(order)}" for score, order in orders.items())
+    ours = "; ".join(f"{score}: {' > '.join(order)}" for score, order in orders.items())
     return Finding(
         "sum, mean and count as score rank operators alike",
         "the relative criticality was similar (section 6.4)",
-        f"{shown} (least rank correlation {min(agree):.2f})",
+        f"{ours} (least rank correlation {min(agree):.2f})",
         ends and min(agree) >= ALIKE,
     )
 

@@ -158,8 +158,8 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         table(
             ("step", "seconds", "memory (MiB)"),
             [
-                (step, f"{spent['seconds']:,.0f}", f"{spent['rss_mib']:,.0f}")
-                for step, spent in (*((f"planning {v}", p) for v, p in document["plans"].items()), *document["days"].items())
+                (step, f"{usage['seconds']:,.0f}", f"{usage['rss_mib']:,.0f}")
+                for step, usage in (*((f"planning {v}", p) for v, p in document["plans"].items()), *document["days"].items())
             ],
         ),
         heading("Pictures"),

@@ -62,8 +62,8 @@ class Plan:
         return f"plan/{self.variant}"
 
 
-def planned(task: Plan) -> dict[str, Any]:
-    """Plan a variant: the active flags as hexadecimal digits, and the `seconds` and `rss_mib` of planning."""
+def plan_record(task: Plan) -> dict[str, Any]:
+    """Return the record of a variant's plan: its active flags in hexadecimal, and the `seconds` and `rss_mib` of planning."""
     began = time.perf_counter()
     active = strategy(build(task.scale, np.array(task.profile)), task.variant)
     digits = np.packbits(active).tobytes().hex()
@@ -94,11 +94,11 @@ def day_key(day: str, variant: str) -> str:
 
 def run_task(task: Plan | Task) -> dict[str, Any]:
     """Run a task and return its record."""
-    return planned(task) if isinstance(task, Plan) else evaluate(task)
+    return plan_record(task) if isinstance(task, Plan) else evaluate(task)
 
 
 def evaluate(task: Task) -> dict[str, Any]:
-    """Simulate a variant on one day: its cost and loss, and the `seconds` and `rss_mib` of the simulation."""
+    """Return the record of a variant on one simulated day: its cost and loss, and the `seconds` and `rss_mib` of the simulation."""
     began = time.perf_counter()
     variant = task.plan.variant
     world = build(task.plan.scale, np.array(task.plan.profile))
@@ -108,7 +108,7 @@ def evaluate(task: Task) -> dict[str, Any]:
     outcome = simulate(deployment, world.trace, schedule=faults, settings=simulation_settings)
     ideal = outcome.deployment.ideal(outcome.source_tuples).sum()
     every_s = outcome.interval_s
-    latencies = [back.latency_s for back in outcome.recoveries()]
+    latencies = [recovery.latency_s for recovery in outcome.recoveries()]
     return {
         "key": task.key,
         "day": task.day,
@@ -132,9 +132,9 @@ def _spent(began: float) -> dict[str, float]:
 
 
 def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
-    """Return each variant's CPU time on a calm day, and the tuples lost in a year, in days of all tuples.
+    """Return each variant's CPU time on a calm day, and the tuples that it loses in a year, in days of all tuples.
 
-    `calm_days` is lost without failures, for lack of CPU time. `rack_days` and `pdu_days` are added by such failures in a year.
+    `calm_days` are lost without failures, for lack of CPU time. Failures of racks and PDUs add `rack_days` and `pdu_days`.
     """
     calm = {variant: records[day_key("calm", variant)] for variant in VARIANTS}
     times = {day: YEARLY[day] * scale.machines / MACHINES for day in ("rack", "pdu")}

@@ -10,7 +10,7 @@ from holdfast_papers.arrays import Flags, Floats, Ints
 from holdfast_papers.internet.data_center import CORES, DataCenter
 
 VARIANTS = ("NR", "SR", "LAAR", "PPA", "combined")
-SLOWEST = "PPA"  # to plan
+SLOWEST = "PPA"  # the variant that takes longest to plan
 STRIDE = 3
 
 
@@ -77,8 +77,8 @@ def _by_fidelity(world: DataCenter, one: Flags, *, budget: int) -> Flags:
     measures = [output_fidelity(each) for each in topologies]
     curves = [budget_values(measure) * _output(world, each) for measure, each in zip(measures, topologies, strict=True)]
     active = one.copy()
-    for measure, spent in zip(measures, divide_budget(curves, budget), strict=True):
-        for task in Frontier().plan(measure, spent).tasks:
+    for measure, share in zip(measures, divide_budget(curves, budget), strict=True):
+        for task in Frontier().plan(measure, share).tasks:
             active[:, number[task.rpartition("/")[0]]] = True
     return active
 
@@ -110,8 +110,8 @@ def budget_values(measure: Measure) -> Floats:
     """Return the value of each number of replicas in one application: by structure-aware for every third number, and in between the
     value of the lower one."""
     tasks = len(measure.weights)
-    quality_of = {spent: StructureAware(alone=True).plan(measure, spent).quality for spent in {*range(0, tasks + 1, STRIDE), tasks}}
-    return np.array([max(quality_of[spent] for spent in quality_of if spent <= number) for number in range(tasks + 1)])
+    quality_of = {n: StructureAware(alone=True).plan(measure, n).quality for n in {*range(0, tasks + 1, STRIDE), tasks}}
+    return np.array([max(quality_of[n] for n in quality_of if n <= number) for number in range(tasks + 1)])
 
 
 def divide_budget(curves: list[Floats], budget: int) -> list[int]:
@@ -120,15 +120,15 @@ def divide_budget(curves: list[Floats], budget: int) -> list[int]:
     >>> divide_budget([np.array([0.0, 1.0, 1.5]), np.array([0.0, 0.0, 4.0])], 3)
     [1, 2]
     """
-    best, chosen = np.zeros(budget + 1), list[Ints]()
+    best, best_shares = np.zeros(budget + 1), list[Ints]()
     for budget_values in curves:
-        tried = np.full((len(budget_values), budget + 1), -np.inf)
-        for spent, value in enumerate(budget_values[: budget + 1]):
-            tried[spent, spent:] = best[: budget + 1 - spent] + value
-        chosen.append(tried.argmax(axis=0))
-        best = tried.max(axis=0)
+        values = np.full((len(budget_values), budget + 1), -np.inf)
+        for share, value in enumerate(budget_values[: budget + 1]):
+            values[share, share:] = best[: budget + 1 - share] + value
+        best_shares.append(values.argmax(axis=0))
+        best = values.max(axis=0)
     remaining, shares = budget, list[int]()
-    for choice in reversed(chosen):
-        shares.append(int(choice[remaining]))
+    for share_of_budget in reversed(best_shares):
+        shares.append(int(share_of_budget[remaining]))
         remaining -= shares[-1]
     return shares[::-1]

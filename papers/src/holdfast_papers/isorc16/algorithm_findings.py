@@ -113,7 +113,7 @@ def _about_heterogeneity(studies: Sequence[Study]) -> Finding:
     return Finding(
         "no algorithm of the paper's is best on every attribute",
         "none",
-        f"best or as good as the best, of {attributes} attributes: " + ", ".join(f"{name} {won}" for name, won in wins.items()),
+        f"best or as good as the best, of {attributes} attributes: " + ", ".join(f"{name} {count}" for name, count in wins.items()),
         max(wins.values()) < attributes,
     )
 

@@ -300,11 +300,11 @@ def _usage(cluster: LocalCluster) -> Usage:
     cpu_s, memory, written_bytes, read_bytes = 0.0, 0, 0, 0
     for process in _host_processes(cluster):
         with contextlib.suppress(psutil.NoSuchProcess):  # a worker of Spark's that has ended since
-            times, used, moved = process.cpu_times(), process.memory_info(), process.io_counters()
+            times, counters = process.cpu_times(), process.io_counters()
             cpu_s += times.user + times.system
-            memory += used.rss
-            written_bytes += moved.write_chars
-            read_bytes += moved.read_chars
+            memory += process.memory_info().rss
+            written_bytes += counters.write_chars
+            read_bytes += counters.read_chars
     statuses = cluster.agent_statuses()
     agents_s = sum(status["cpu_s"] for status in statuses)
     memory += sum(status["memory_bytes"] for status in statuses)

@@ -163,14 +163,14 @@ def measure(way: str, job_run: JobRun, load: Load, cpu: dict[str, list[tuple[flo
     assert job_run.timeline is not None
     deadlines = {task.pe: DEADLINE_S for task in job_run.tasks}
     completeness = internal_completeness(job_run.events, job_run.timeline, tasks=job_run.tasks, deadlines=deadlines)
-    opened = job_run.timeline.opened_s
+    opened_s = job_run.timeline.opened_s
     outputs = [e for e in job_run.events if e.kind == "output" and e.about["as"] == "first"]
-    seconds = max([len(load.rates), *(int(e.at_s - opened) + 1 for e in outputs)])
+    seconds = max([len(load.rates), *(int(e.at_s - opened_s) + 1 for e in outputs)])
     out = [0] * seconds
     for event in outputs:
-        out[int(event.at_s - opened)] += event.about["rows"]
+        out[int(event.at_s - opened_s)] += event.about["rows"]
     decisions = [
-        (e.at_s - opened, e.about["text"])
+        (e.at_s - opened_s, e.about["text"])
         for e in job_run.events
         if e.kind == "orchestrator" and "input configuration is now" in e.about["text"]
     ]

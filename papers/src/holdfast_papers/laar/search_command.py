@@ -123,16 +123,16 @@ def _numbers(text: str) -> list[float]:
 
 
 def _make_runs(tasks: list[Task], out: Path | None, settings: dict[str, Any], *, workers: int, master: str | None) -> list[Run]:
-    """Return the run of every task, sorted by key. With `out`, runs that are in the folder are not made again."""
+    """Return the run of every task, sorted by key. With `out`, runs that are in the folder are not repeated."""
     with spark_runner(master, name="holdfast-laar-search") as on_cluster:
         run: RunTasks = on_cluster or partial(map_in_processes, workers=workers)
         with tempfile.TemporaryDirectory(prefix="holdfast-laar-search-") as scratch:
             if out:
                 require_own_folder(out, ["settings.json", "runs.jsonl"])
             records = Records(out or Path(scratch), settings, name="runs")
-            known = sum(task.key in records for task in tasks)
-            if known:
-                say(f"{known} of {len(tasks)} runs are already in {out}")
+            existing = sum(task.key in records for task in tasks)
+            if existing:
+                say(f"{existing} of {len(tasks)} runs are already in {out}")
             with progress_bar("runs") as progress:
                 documents = records.fill(evaluate_to_document, {task.key: task for task in tasks}, run=run, progress=progress)
     return sorted(map(run_of, documents), key=lambda result: result.key)

@@ -118,8 +118,8 @@ def _study_or_read(spark: "SparkSession", name: str, out: Path, **options: Any) 
     out.mkdir(parents=True, exist_ok=True)
     text, file_of_study = _application(name, out).read_text(), out / "study.json"
     key = {**options, "application": hashlib.sha256(text.encode()).hexdigest()[:16]}
-    if file_of_study.exists() and (damage_of_case := read_json(file_of_study))["request"] == key:
-        return read_study(damage_of_case)
+    if file_of_study.exists() and (stored_study := read_json(file_of_study))["request"] == key:
+        return read_study(stored_study)
     study = _study(spark, name, out, **options)
     write_whole(file_of_study, json.dumps({"request": key, **asdict(study)}))
     return study
@@ -255,7 +255,7 @@ def _show(document: Mapping[str, Any], out: Path) -> None:
             lost = each["lost"]
             click.echo(
                 f"{name:20} {each['budget']} protected by {each['objective']:11} impact {lost['impact']:10.4g}, "
-                f"{lost['wrong']:.2f} outages' worth wrong  ({who})"
+                f"{lost['wrong']:.2f} outages of wrong output  ({who})"
             )
     for finding in document["findings"]:
         click.echo(f"{'holds' if finding['holds'] else 'does not hold'}: {finding['name']}: {finding['ours']}")

@@ -227,5 +227,5 @@ def _backwards(settings: Mapping[str, Panel]) -> dict[str, Panel]:
 def _ordered(settings: Mapping[str, Panel], name: str, paper: str) -> Finding:
     """Check that structure-aware's mean fidelity rises from the first setting to the last."""
     means: Sequence[float] = [float(panel.mean(AWARE).mean()) for panel in settings.values()]
-    shown = ", ".join(f"{setting} {mean:.3f}" for setting, mean in zip(settings, means, strict=True))
-    return Finding(name, paper, shown, all(b >= a - NOISE / 2 for a, b in pairwise(means)) and means[-1] > means[0])
+    ours = ", ".join(f"{setting} {mean:.3f}" for setting, mean in zip(settings, means, strict=True))
+    return Finding(name, paper, ours, all(b >= a - NOISE / 2 for a, b in pairwise(means)) and means[-1] > means[0])

@@ -37,7 +37,7 @@ FEW = 20  # topologies below which a mean is not meaningful
 @click.option("--master", help="A Spark master to use instead of local processes.")
 @result_options
 def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str | None, as_json: bool) -> None:
-    """Figure 14 a to d: output fidelity by replication ratio of greedy, Algorithm 5 as printed, structure-aware and our planner.
+    """Compare the output fidelity of greedy, Algorithm 5 as printed, structure-aware and our planner (Figure 14 a to d).
 
     Run the same command again to continue an interrupted study.
 

@@ -13,9 +13,9 @@ Row = Mapping[str, Any]
 """The record of a run, with its rate and its window in epochs."""
 
 
-def latency_s(row: Row, died: str = "all") -> float:
-    """Return how long tasks without replicas took to recover after one or all tasks died; infinity if it was not measured."""
-    seconds = row[f"{died}_latency_s"]
+def latency_s(row: Row, scope: str = "all") -> float:
+    """Return how long tasks without replicas took to recover after one or all tasks died (`scope`); infinity if not measured."""
+    seconds = row[f"{scope}_latency_s"]
     return inf if seconds is None else float(seconds)
 
 

@@ -64,17 +64,17 @@ def tree_runs(seed: int, repetitions: int, out: Path) -> Step:
     from holdfast_papers.records import Records
 
     records = Records(out / "tree", {"seconds": SECONDS, "epoch_s": EPOCH_S, "window": WINDOW})
-    wanted = [(plan, each) for each in range(seed, seed + repetitions) for plan in PLANS]
-    missing = [(plan, each) for plan, each in wanted if key_of(plan, each) not in records]
+    requested_runs = [(plan, each) for each in range(seed, seed + repetitions) for plan in PLANS]
+    missing = [(plan, each) for plan, each in requested_runs if key_of(plan, each) not in records]
     if missing:
         say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
         with _work() as folder, progress_bar("runs of the tree") as progress:
             for number, (plan, each) in enumerate(missing):
-                progress(len(wanted) - len(missing) + number, len(wanted))
+                progress(len(requested_runs) - len(missing) + number, len(requested_runs))
                 run = run_plan(plan, each, folder / f"{plan}-{each}")
                 records.add(run.document())
                 say(f"{plan}, seed {each}: tentative after {run.tentative_s} s, exact after {run.exact_s} s")
-    rows = [records[key_of(plan, each)] for plan, each in wanted]
+    rows = [records[key_of(plan, each)] for plan, each in requested_runs]
     columns = ("plan", "seed", "replicas", "fidelity", "tentative_s", "exact_s", "recovered_s", "load")
     cells = [tuple("-" if row[name] is None else f"{row[name]}" for name in columns) for row in rows]
     return {"tree": rows}, findings(rows), [heading("Figure 10, real runs of a tree of tasks"), table(columns, cells)]

@@ -64,5 +64,5 @@ def _sooner(rows: Sequence[Row], early: tuple[str, str], late: tuple[str, str], 
     pairs = [(times[0][seed], times[1][seed]) for seed in sorted(times[0].keys() & times[1].keys())]
     pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
     ends = interval([b - a for a, b in pairs])
-    shown = f"{describe([a for a, _ in pairs])} against {describe([b for _, b in pairs])}"
-    return Finding(f"tree: {name}", "in this order (Figure 10)", shown, ends is not None and ends[0] > 0)
+    ours = f"{describe([a for a, _ in pairs])} against {describe([b for _, b in pairs])}"
+    return Finding(f"tree: {name}", "in this order (Figure 10)", ours, ends is not None and ends[0] > 0)

@@ -86,8 +86,8 @@ class FaultTargets:
 
 def drawn_faults(schedule: Schedule, targets: FaultTargets) -> tuple[ScheduledFault, ...]:
     """Return all faults of a schedule by time. Raises DocumentError for unknown targets and for faults that are not modelled."""
-    drawn = schedule.random.kinds if schedule.random is not None else ()
-    if unknown := [f"random may draw a {kind}; {_without(kind)}" for kind in drawn if kind in LACKS]:
+    random_kinds = schedule.random.kinds if schedule.random is not None else ()
+    if unknown := [f"random may draw a {kind}; {_without(kind)}" for kind in random_kinds if kind in LACKS]:
         raise DocumentError("fault schedule", unknown)
     faults = tuple(schedule.drawn(tasks=targets.pes, nodes=targets.nodes))
     errors = list(_errors(faults, targets))

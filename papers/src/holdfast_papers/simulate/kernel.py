@@ -50,9 +50,9 @@ def enqueue_arrivals(cluster: ClusterArrays, state: State, t: int, ledger: Ledge
         p = state.primary[i]
         arrivals, accepted = 0.0, 0.0
         for e in range(cluster.first_edge[i], cluster.first_edge[i + 1]):
-            came, epochs = state.emitted[cluster.tail[e]], state.ended[cluster.tail[e]]
-            arrivals += came
-            state.reached[e] += came
+            new_tuples, epochs = state.emitted[cluster.tail[e]], state.ended[cluster.tail[e]]
+            arrivals += new_tuples
+            state.reached[e] += new_tuples
             state.closed[e] += epochs
             ledger.waited[at, i] += state.queue[p, e] if p >= 0 else 0.0
             for j in range(k):
@@ -60,22 +60,22 @@ def enqueue_arrivals(cluster: ClusterArrays, state: State, t: int, ledger: Ledge
                 if not state.active[r]:
                     continue
                 if state.status[r] == CRASHED or t < state.ready_step[r]:
-                    state.taken[j, e] += came
+                    state.taken[j, e] += new_tuples
                     if cluster.scheme[i] == NONE or t < state.ready_step[r]:
-                        state.cleared[j, e] += came
+                        state.cleared[j, e] += new_tuples
                     else:
-                        state.queue[j, e] += came  # upstream keeps it for the replica
+                        state.queue[j, e] += new_tuples  # upstream keeps it for the replica
                         state.waiting[j, e] += epochs
-                        accepted += came if j == max(p, 0) else 0.0
+                        accepted += new_tuples if j == max(p, 0) else 0.0
                     continue
-                room = came if cluster.scheme[i] != NONE else max(0.0, cluster.room[e] - state.queue[j, e])
-                taken = min(came, room)
-                state.taken[j, e] += came
-                state.queue[j, e] += taken
+                room = new_tuples if cluster.scheme[i] != NONE else max(0.0, cluster.room[e] - state.queue[j, e])
+                room_taken = min(new_tuples, room)
+                state.taken[j, e] += new_tuples
+                state.queue[j, e] += room_taken
                 state.waiting[j, e] += epochs
-                state.dropped[j, e] += came - taken
+                state.dropped[j, e] += new_tuples - room_taken
                 if j == p and state.status[r] != CRASHED:
-                    accepted += taken
+                    accepted += room_taken
         ledger.arrived[at, i] += arrivals
         ledger.missed[at, i] += max(0.0, arrivals - accepted)
         if has_live_primary(cluster.replicas, state.primary, state.status, i):
@@ -186,11 +186,11 @@ def process_tuples(cluster: ClusterArrays, state: State, t: int, ledger: Ledger,
                 continue
             budget = state.granted[r]
             state.cpu[r] += budget
-            paid = min(budget, state.overhead[r])
-            state.overhead[r] -= paid
+            payment = min(budget, state.overhead[r])
+            state.overhead[r] -= payment
             if state.overhead[r] < 1e-12:
                 state.overhead[r] = 0.0
-            budget -= paid
+            budget -= payment
             waiting = 0.0
             waits = state.recovering[r] and not cluster.by_epoch
             for e in range(cluster.first_edge[i], cluster.first_edge[i + 1]):

@@ -63,7 +63,7 @@ class InProcessHost:
 
     def assign(self, assignment: Assignment) -> None:
         self._pes.apply(assignment, time.monotonic())
-        self._pes.start_reported()
+        self._pes.start_new_replicas()
         self._changed.set()
 
     def has_begun(self) -> bool:

@@ -35,7 +35,7 @@ def job_line(job: JobState) -> dict[str, Any]:
 
 
 def live_job_document(orchestrator: Orchestrator, job: JobState) -> dict[str, Any]:
-    """Return all about a job that has not ended."""
+    """Return the full document of a job that has not ended."""
     graph = orchestrator.dataflow.graph
     tasks = []
     if job.layout is not None:
@@ -85,7 +85,7 @@ def ended_job_document(stored: StoredJob, history: Sequence[StateChange], *, doc
 
 
 def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
-    """Return a node with what it offers and runs."""
+    """Return a node as an entry of a list: what it offers and how many replicas it runs."""
     living = sum(replica.state in LIVING for replica in orchestrator.replicas.at(node.name))
     state = node.state if node.state == "lost" or not node.draining else ("draining" if living else "drained")
     return {

@@ -253,8 +253,8 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
                 body = await read_body(request, call.max_bytes)
                 in_thread = call.strict and len(body) > LONG_BYTES
                 document = await asyncio.to_thread(read_document, call, body) if in_thread else read_document(call, body)
-            asked = ApiRequest(request.path_params, query, document, node, partial(_until_disconnected, request))
-            return answer_response(await call.handler(asked))
+            api_request = ApiRequest(request.path_params, query, document, node, partial(_until_disconnected, request))
+            return answer_response(await call.handler(api_request))
         except Refusal as refusal:
             response = DiscardingResponse if refusal.unread else Response
             return error_response(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, response=response)

@@ -61,7 +61,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:
-    """Return a listening socket. Waits up to PORT_WAIT_S for a port that is in use. Raises HoldfastError if that does not help."""
+    """Return a listening socket. Waits up to PORT_WAIT_S for a port that is in use. Raises HoldfastError if none can be used."""
     ports = [listening.port] if listening.port else [*_last_port(work), 0]
     for port in ports:
         try:
@@ -75,15 +75,15 @@ def bind(work: Path, listening: Listening) -> socket.socket:
 def _listen(host: str, port: int) -> socket.socket:
     ends_s = time.monotonic() + PORT_WAIT_S
     while True:
-        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((host, port))
-            bound.listen(4096)
-            bound.set_inheritable(False)
-            return bound
+            listener.bind((host, port))
+            listener.listen(4096)
+            listener.set_inheritable(False)
+            return listener
         except OSError as error:
-            bound.close()
+            listener.close()
             if error.errno != errno.EADDRINUSE or time.monotonic() > ends_s:
                 raise
             time.sleep(0.02)
@@ -106,7 +106,7 @@ def _advice(error: OSError) -> str:
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
-    """Raise HoldfastError unless these are valid, before this orchestrator takes over from a healthy one."""
+    """Raise HoldfastError unless certificate and key are valid. This is checked before a healthy orchestrator is replaced."""
     import ssl
 
     try:

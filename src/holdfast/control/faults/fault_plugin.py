@@ -48,7 +48,7 @@ class Injection(Part):
 
 
 class Faults(Plugin):
-    """Injects faults. Without tests and calls it does nothing."""
+    """The fault-injection plug-in. It does nothing unless a test or an API call asks for a fault."""
 
     action_names = (ACTION,)
 
@@ -115,7 +115,7 @@ class Faults(Plugin):
         return ApiAnswer({"fault": injection.fault}, status=202)
 
     def disturb(self, kind: Kind, node: str | None, *, for_s: float, by_s: float = 0.0) -> None:
-        """Disturb messages from now on, for `for_s`."""
+        """Disturb the messages of a node, or of all nodes (None), for the next `for_s` seconds."""
         self._disturbances.append(Disturbance(kind, node, self.orchestrator.time.monotonic_s() + for_s, by_s))
 
     async def pass_on(self, node: str | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
@@ -135,12 +135,12 @@ class Faults(Plugin):
                 await asyncio.sleep(self._rng.uniform(0, disturbance.by_s))
                 await app(scope, receive, send)
             case "duplicate":
-                twice = await _repeatable(receive)
-                await app(dict(scope), twice(), _discard)
-                await app(scope, twice(), send)
+                new_receive = await _repeatable(receive)
+                await app(dict(scope), new_receive(), _discard)
+                await app(scope, new_receive(), send)
 
     def _unless_cut(self, node: str, scope: Scope, receive: Receive, send: Send) -> Send:
-        """Return a `send` that loses the answer to a node that is cut off by then: it may have waited long for an assignment."""
+        """Return a `send` that loses the answer if the node was cut off meanwhile: a call for an assignment may wait long."""
         is_lost = False
 
         async def send_unless_cut(message: Message) -> None:
@@ -167,11 +167,11 @@ class Faults(Plugin):
             await self.library[test.fault](context)
         except InjectedFailure:
             raise
-        except HoldfastError as error:  # a missing target is no failure of the transition
+        except HoldfastError as error:  # the fault has no target, which is no failure of the transition
             self._report_missed(test, context, error)
 
     def _report_missed(self, test: InjectionTest, context: FaultContext, error: HoldfastError) -> None:
-        """Emit that a test's fault was not injected, for users and for the verdict on the test."""
+        """Emit an event that a test's fault was not injected, for users and for the verdict on the test."""
         data = {"fault": test.fault, "test": test.name, "missed": str(error)}
         text = f"fault {test.fault} was not injected: {error}"
         self.orchestrator.events.emit("fault", text, job=context.job.id if context.job else None, data=data)
@@ -179,8 +179,8 @@ class Faults(Plugin):
     def _is_due(self, trigger: Trigger, job: JobState) -> bool:
         if trigger.job is not None and trigger.job != job.id:
             return False
-        started = sum(replica.state in STARTED for replica in self.orchestrator.replicas.of(job.id))
-        return started >= trigger.started
+        start_count = sum(replica.state in STARTED for replica in self.orchestrator.replicas.of(job.id))
+        return start_count >= trigger.started
 
     def _disturbance(self, node: str | None) -> Disturbance | None:
         if not self._disturbances:

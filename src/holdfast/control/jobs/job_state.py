@@ -53,7 +53,7 @@ class JobState:
 
     @property
     def log_owner(self) -> str:
-        """The name under which the job writes its log. No other job ever has it, also not one of another orchestrator."""
+        """The name under which the job writes its log. No other job ever has it, not even a job of another orchestrator."""
         return f"{self.id}-{self.submitted_s:.6f}"
 
     @property

@@ -1,4 +1,5 @@
-"""The resource manager: nodes register, send beats, and are lost when their beats stop.
+"""The resource manager: nodes register and send beats. The orchestrator notices here that a node died: its beats stop, or the
+requests that it keeps open close.
 
 The clock that measures a node's silence stops while the orchestrator itself does not run. Otherwise all nodes would look dead after
 a pause of the orchestrator.
@@ -46,8 +47,8 @@ again."""
 HOLDERS = ("controller", "host")
 """The processes of a node that keep a request open while they live."""
 TOGETHER_S, CONFIRM_S = 0.25, 0.5
-"""If both close their last requests within the first time, they have died together. The node then counts as lost unless it is heard
-from within the second time."""
+"""If both close their last requests within TOGETHER_S, they have died together. The node then counts as lost unless it sends a beat
+within CONFIRM_S."""
 FAULT_TAKEN_S = 5.0
 GATHER_S = 0.02
 """How long a changed assignment waits for further changes, because many jobs at once change every node many times."""
@@ -63,7 +64,7 @@ class UnknownNode(HoldfastError):
 class Node:
     """A node as the orchestrator sees it. `last_beat_s` is the time of its last beat by the orchestrator's waking time; `every_s`
     is the beat interval that it last received; `registered` is the generation that its registration began with; `registrations`
-    limits how often it registers; `injected` is the number of the last order among its `faults` that it has taken."""
+    limits how often it registers; `injected` is the number of the last order among its `faults` that it has accepted."""
 
     offer: Registration
     last_beat_s: float
@@ -135,7 +136,7 @@ def beat_every_s(nodes: int, *, least_s: float) -> float:
 
 
 class ResourceManager(Plugin):
-    """The registered nodes."""
+    """Keeps the registered nodes, takes their beats, and marks those that died as lost."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
@@ -226,7 +227,7 @@ class ResourceManager(Plugin):
         return node
 
     def mark_alive(self, name: str, beat: Beat) -> Node:
-        """Note that a node lives, even if the reports in its beat are refused. Raises UnknownNode."""
+        """Return the node that sent a beat, and note that it lives, even if its reports are refused. Raises UnknownNode."""
         node = self.registered_node(name, beat.term, beat.controller)
         if beat.registration and beat.registration < node.registered:
             raise UnknownNode(f"node '{name}' has registered again since it sent this beat")
@@ -234,7 +235,7 @@ class ResourceManager(Plugin):
         return node
 
     def take_beat(self, node: Node, beat: Beat) -> BeatAnswer:
-        """Take the reports and statuses in a node's beat."""
+        """Process the reports and statuses in a node's beat, and return the answer."""
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
@@ -272,10 +273,10 @@ class ResourceManager(Plugin):
                 return None
 
     async def order_fault(self, name: str, **order: Any) -> None:
-        """Order a node to inject a fault, and wait until it is about to. Raises HoldfastError if it does not take the order."""
+        """Order a node to inject a fault, and wait until it accepts the order. Raises HoldfastError if it does not."""
         node = self.nodes.get(name)
         if node is None or node.state != "up":
-            raise HoldfastError(f"node '{name}' is not up, so that it cannot inject a fault")
+            raise HoldfastError(f"node '{name}' is not up, so it cannot inject a fault")
         number = next(self._fault_numbers)
         node.faults = (*node.faults, FaultOrder(number=number, **order))
         node.renew_assignment()
@@ -283,7 +284,7 @@ class ResourceManager(Plugin):
         while node.injected < number:
             if self.nodes.get(name) is not node or self.orchestrator.time.monotonic_s() > ends_s:
                 node.faults = tuple(each for each in node.faults if each.number != number)
-                raise HoldfastError(f"node '{name}' did not take the fault within {FAULT_TAKEN_S:g} s")
+                raise HoldfastError(f"node '{name}' did not accept the fault within {FAULT_TAKEN_S:g} s")
             await self.orchestrator.time.sleep(GATHER_S)
 
     async def wait_for_change(self, *, for_s: float) -> None:
@@ -323,7 +324,7 @@ class ResourceManager(Plugin):
         return max(closed_s) - min(closed_s) <= TOGETHER_S and not any(self._presences[name, holder] for holder in HOLDERS)
 
     async def _confirm_death(self, name: str, node: Node | None, since_s: float) -> None:
-        """Mark a node as lost whose processes have died at `since_s`, unless it gives a sign of life."""
+        """Mark a node whose processes seem to have died at `since_s` as lost, unless it sends a beat."""
         await self.orchestrator.time.sleep(CONFIRM_S)
         is_silent = node is not None and node.state == "up" and self.nodes.get(name) is node and node.last_beat_s <= since_s
         if node is not None and is_silent and self._have_died_together(name):
@@ -381,7 +382,7 @@ class ResourceManager(Plugin):
             self.orchestrator.restart_policy.replica_changed(replica)
 
     def fail_replica(self, key: str, incarnation: int, cause: str) -> None:
-        """Mark a replica as failed that its node reports as running. Later reports about this incarnation are ignored."""
+        """Mark a replica as failed although its node reports it as running. Later reports about this incarnation are ignored."""
         replica = self.orchestrator.replicas.get(key)
         if replica is not None and replica.observe(
             "failed", incarnation=incarnation, error=cause[:MAX_REASON], at_s=self.orchestrator.time.now_s()
@@ -435,7 +436,7 @@ class ResourceManager(Plugin):
             self.orchestrator.restart_policy.replica_changed(replica)
 
     def _replica_on(self, node: Node, key: str) -> PlacedReplica | None:
-        """Return the replica of that key if it is placed on the node: a node cannot report about another node's replicas."""
+        """Return the replica with this key if it is placed on the node. A node cannot report about another node's replicas."""
         replica = self.orchestrator.replicas.get(key)
         return replica if replica is not None and replica.node == node.name else None
 

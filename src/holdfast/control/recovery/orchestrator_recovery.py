@@ -1,9 +1,10 @@
 """Recovery of the orchestrator (System-S, sections 4.3 and 4.4): it restores its state in four phases. Running PEs are not touched.
 
-1. Read the jobs that have not ended from the database. 2. Map those that were mapped on the dataflow graph again. 3. Let the nodes
-with replicas register, and compare what they have with what is stored. While nodes keep registering, reports are refused, so the
-nodes keep them. Then each job whose nodes have all registered continues with the transition `recover` of its stored state. 4. Mark
-the nodes that do not register in time as lost; their jobs continue, and the restart policy decides about the lost replicas.
+1. Read the jobs that have not ended from the database. 2. Add those that had been mapped to the dataflow graph again. 3. Let the
+nodes with replicas register, and compare what they have with what is stored. While nodes keep registering, reports are refused,
+so the nodes keep them. Then each job whose nodes have all registered continues with the transition `recover` of its stored state.
+4. Mark the nodes that do not register in time as lost; their jobs continue, and the restart policy decides about the lost
+replicas.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class OrchestratorRecovery(Plugin):
                 self.orchestrator.dispatch.mark_stopping(job)  # no assignment may contain what was being stopped
 
     async def _delete_unused(self) -> None:
-        """Delete replicas that no job uses: those of an ended job that were shared by a job which was not stored yet."""
+        """Delete replicas that no job uses: those of an ended job, shared by a job that the database does not have."""
         graph, replicas = self.orchestrator.dataflow.graph, self.orchestrator.replicas
         unused = [replica for replica in replicas if not graph.users_of(replica.job, replica.pe)]
         for replica in unused:
@@ -132,16 +133,16 @@ class OrchestratorRecovery(Plugin):
             await self.orchestrator.persistence.database.write([change for changes in deletions for change in changes])
 
     async def _await_nodes(self, wait_s: float) -> None:
-        """Wait until all awaited nodes have registered, or none has for `wait_s`, because a thousand nodes take long on a busy
-        machine. A job continues as soon as its nodes have registered."""
+        """Wait until all awaited nodes have registered, or none has for `wait_s`. Each registration extends the wait, because a
+        thousand nodes take long on a busy machine. A job continues as soon as its nodes have registered."""
         clock, resources = self.orchestrator.time, self.orchestrator.resources
         waking = WakingTime(clock.monotonic_s())  # a pause of this process must not make all nodes look dead
         ends_s = waking.last_s + wait_s
         while self._awaited and (now_s := waking.tick(clock.monotonic_s(), planned_s=TICK_S)) < ends_s:
             await resources.wait_for_change(for_s=TICK_S)
-            registered = self._awaited & set(resources.nodes)
-            if registered:
-                self._awaited -= registered
+            arrivals = self._awaited & set(resources.nodes)
+            if arrivals:
+                self._awaited -= arrivals
                 ends_s = now_s + wait_s
                 self.orchestrator.start_workers()
 
@@ -211,7 +212,7 @@ def set_aside(state: str) -> Machine:
     ['cancel']
     """
     streaming = shipped_machines(shipped_actions())["streaming"]
-    if state in streaming.states and "stopped" in streaming.states[state].transitions:  # it was canceled since
+    if state in streaming.states and "stopped" in streaming.states[state].transitions:  # it was canceled while set aside
         return streaming
     number = max(each.number for each in streaming.states.values()) + 1
     aside = State(number=number, transitions={"cancel": streaming.states["running"].transitions["cancel"]})

@@ -58,8 +58,8 @@ def database_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        shown = f"'...{text[text.rindex('@') :]}'" if "@" in text else f"'{text}'"  # what precedes it may be a password
-        raise HoldfastError(f"database {shown}: wanted a URL such as {EXAMPLES}") from None
+        safe_text = f"'...{text[text.rindex('@') :]}'" if "@" in text else f"'{text}'"  # what precedes it may be a password
+        raise HoldfastError(f"database {safe_text}: wanted a URL such as {EXAMPLES}") from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
     kind = url.drivername.partition("+")[0]

@@ -40,7 +40,7 @@ def make_active(session: SparkSession) -> None:
 
 
 class HoldfastDataSource(DataSource):
-    """See docs/queries.md for the options."""
+    """Reads and writes streams, and reads the output of sinks. docs/queries.md explains the options."""
 
     @classmethod
     def name(cls) -> str:

@@ -39,7 +39,7 @@ class RowWriter(DataSourceStreamArrowWriter):
 class LogWriter(RowWriter):
     """Commits batch n of a query as epoch `first` + n of a stream, with create-if-absent.
 
-    Spark commits a batch again if the driver died before it noted the first commit. The record that is there then counts.
+    Spark commits a batch again if the driver died before it noted the first commit. The record of the first commit then counts.
     """
 
     def __init__(self, root: str, stream: str, *, first: int, quality: Quality, producer: str) -> None:

@@ -150,10 +150,10 @@ class _Toggled:
         many = instance.repeated(c, pes + 1)
         scenarios = (failure or Pessimistic()).scenarios(many, changed)
         processed = np.sum([share * processed_rates(many, phi) for share, phi in scenarios], axis=0).sum(axis=1) * many.probability
-        spent = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
+        costs = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
         best = float((instance.probability @ instance.rate_in).sum())
         gain = (processed[:-1] - processed[-1]) / best if best > 0 else np.zeros(pes)
-        return cls(gain, spent[:-1] - spent[-1], node_load(many, changed)[:-1])
+        return cls(gain, costs[:-1] - costs[-1], node_load(many, changed)[:-1])
 
 
 def _unless(instance: Instance, load: Floats) -> str:

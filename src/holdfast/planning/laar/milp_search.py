@@ -29,7 +29,7 @@ Goal = Literal["cost", "completeness", "shortfall"]
 # HiGHS treats an absolute gap of 1e-6 as closed; with this scale that is 1e-9 of the cost without replication.
 _SCALE = 1000.0
 OPTIMAL, LIMIT, INFEASIBLE = 0, 1, 2
-# After the first failed packing, PEs that need more than this share of a node get binary y; the share halves after each two more.
+# After the first failed packing, PEs that need more than this share of a node get binary y; the share halves every two failures.
 _HEAVY = 0.25
 _PATIENCE = 2
 # The share of the time that a refined search reserves to find any good strategy or, in one process, for the whole search.

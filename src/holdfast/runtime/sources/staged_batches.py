@@ -42,8 +42,8 @@ class StagedBatches:
         """Return the numbers of the batches after `number`, in order. Remove the others, because a record contains their rows."""
         names = [name for name in self._store.names(f"{self._folder}/") if name.endswith(".parquet")]
         numbers = sorted(int(name.rsplit("/", 1)[1].split(".")[0]) for name in names)
-        self._store.remove([self._name(staged) for staged in numbers if staged <= number])
-        return [staged for staged in numbers if staged > number]
+        self._store.remove([self._name(each) for each in numbers if each <= number])
+        return [each for each in numbers if each > number]
 
     def read(self, numbers: list[int]) -> list[pa.Table] | None:
         """Return the rows of batches; None if one is missing because another incarnation has committed it."""

@@ -125,7 +125,7 @@ async def test_node_of_another_machine_injects_a_process_fault(settings, monkeyp
         assert control.orchestrator.resources.nodes["n1"].faults == ()
         node.takes_faults = False
         refused = await control.call("POST", "/v1/faults", json={"fault": "crash-host", "node": "n1"})
-        assert refused.json()["error"] == "node 'n1' did not take the fault within 0.3 s"
+        assert refused.json()["error"] == "node 'n1' did not accept the fault within 0.3 s"
         assert control.orchestrator.resources.nodes["n1"].faults == ()  # a late node does not find it
         stall = await control.call("POST", "/v1/faults", json={"fault": "stall-pe", "pe": "x"})
         assert stall.json()["error"] == "a light PE cannot stall; choose a PE on Spark, or a PE host"
