@@ -15,17 +15,17 @@ LIMIT_S = 2.0
 
 
 def living_jobs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete jobs that have not ended, newest first."""
+    """Return the completions of jobs that have not ended, newest first."""
     return _matching(_jobs(_call(context, lambda client: client.jobs(state="living", limit_s=LIMIT_S))), incomplete)
 
 
 def all_jobs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the newest jobs, including ended ones."""
+    """Return the completions of the newest jobs, including ended ones."""
     return _matching(_jobs(_call(context, lambda client: client.jobs(limit_s=LIMIT_S))), incomplete)
 
 
 def node_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete node names."""
+    """Return the completions of node names."""
     nodes = _call(context, lambda client: client.nodes(limit_s=LIMIT_S))
     return _matching([CompletionItem(node["name"], help=node["state"]) for node in nodes], incomplete)
 

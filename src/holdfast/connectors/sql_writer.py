@@ -139,7 +139,7 @@ class SqlWriter:
         return False
 
     def _pass_fence(self, connection: Connection, token: WriteToken) -> bool:
-        """Store the token, unless a newer one is stored. The stored row stays locked until the transaction ends.
+        """Return whether no newer token is stored; if so, store this one. Its row stays locked until the transaction ends.
 
         Raises _FenceChanged if another transaction has stored the epoch's first token just now. The transaction must then begin
         again.

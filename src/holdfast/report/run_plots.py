@@ -161,7 +161,7 @@ def _latest(outputs: Sequence[SinkOutput], *, every_s: float) -> list[SinkOutput
 
 
 def _merge_spans(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Merge spans that overlap.
+    """Return the spans, with those that overlap merged.
 
     >>> _merge_spans([(1, 3), (6, 7), (2, 4)])
     [(1, 4), (6, 7)]

@@ -139,7 +139,7 @@ def _describe_stop(name: str, contract: Contract, policy: Policy) -> str:
 
 
 def _describe_downstream(tasks: Sequence[TaskView], down: Sequence[str], contract: Callable[[str], Contract]) -> list[str]:
-    """Say what the readers of the stopped tasks do: one sentence for all tasks whose contracts have the same effect."""
+    """Return what the readers of the stopped tasks do: one sentence for all tasks whose contracts have the same effect."""
     groups: dict[str, list[str]] = {}
     for name in down:
         groups.setdefault(_sentence_template(contract(_pe(name))), []).append(name)

@@ -75,10 +75,10 @@ def _application(task: Task) -> tuple[Descriptor, np.random.Generator]:
 
 
 def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:
-    """Crash all replicas of each PE but one at the start. The survivor is the replica that is idle for most of the time.
+    """Return a schedule that crashes all replicas of each PE but one at the start.
 
-    Eq. 14 lets the survivor differ between configurations. Replicas that are dead throughout cannot, so this is the worst case
-    that can happen.
+    The survivor is the replica that is idle for most of the time. Eq. 14 lets the survivor differ between configurations. Replicas
+    that are dead throughout cannot, so this is the worst case that can happen.
     """
     dead = []
     share = np.einsum("c,cij->ij", instance.probability, deployment.active.astype(np.float64))
@@ -124,7 +124,7 @@ def _is_high(descriptor: Descriptor, trace: RateTrace) -> np.ndarray[tuple[int, 
 
 
 def _node_crash(descriptor: Descriptor, trace: RateTrace, rng: np.random.Generator) -> Schedule:
-    """Crash one random node for 16 s within a High period."""
+    """Return a schedule that crashes one random node for 16 s within a High period."""
     high = _is_high(descriptor, trace)
     starts = [t for t in range(len(high) - int(CRASH_S)) if high[t : t + int(CRASH_S)].all()]
     at_s, node = float(rng.choice(starts)), str(rng.choice(list(descriptor.nodes)))

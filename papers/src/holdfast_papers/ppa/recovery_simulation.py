@@ -165,7 +165,7 @@ def measure_cell(cell: Cell) -> dict[str, Any]:
 
 
 def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Figures 7 and 8: the mean latency of one failed node (by operator, and over all), and of all nodes at once."""
+    """Return the rows of Figures 7 and 8: mean latency of one failed node (by operator, and over all), and of all at once."""
 
     def latency_s(of: Sequence[str]) -> float:
         nodes = [f"node {task}" for task in of]
@@ -209,7 +209,7 @@ def _checkpoint_shares(rate: float) -> Iterator[tuple[float, float]]:
 
 
 def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Figure 10: the latency of a correlated failure under a plan; for PPA-0.5 also that of its replicated tasks alone."""
+    """Return the rows of Figure 10: latency of a correlated failure under a plan; for PPA-0.5 also of its replicated tasks."""
     all_tasks_s, takeover_s = [], []
     for at_s in moments(cell.seed, cell.repetitions):
         outcome = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {task}" for task in tasks], at_s=at_s)

@@ -33,7 +33,7 @@ def _work() -> Iterator[Path]:
 
 
 def _recoveries(out: Path, *, varied: bool) -> Step:
-    """Figures 7, 8 and 10."""
+    """Measure Figures 7, 8 and 10 on Spark, and return their rows, findings and sections of the report."""
     from holdfast_papers.ppa.recovery_run_findings import findings
     from holdfast_papers.ppa.recovery_runs import SECONDS, TECHNIQUES, Cell, RecoveryTimes, cells, run_cells
     from holdfast_papers.records import Records
@@ -81,7 +81,7 @@ def tree_runs(seed: int, repetitions: int, out: Path) -> Step:
 
 
 def _costs(out: Path) -> Step:
-    """Figure 9."""
+    """Measure Figure 9 on Spark, and return its rows, findings and sections of the report."""
     from holdfast_papers.ppa.checkpoint_runs import INTERVALS, RATES, SECONDS, WINDOW, findings, run_rates
     from holdfast_papers.records import Records
 

@@ -215,7 +215,7 @@ class DispatchRun:
 
 
 def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = None) -> DispatchRun:
-    """Section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator kills itself half-way through the third and is started again.
+    """Run section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator dies half-way through the third and is started again.
 
     State-machine fault injection cuts off half of the nodes before the third job is dispatched, and causes the crash in the
     transition that this job's status reports trigger. So the PEs on the other half of the nodes are not dispatched yet.
@@ -307,7 +307,7 @@ def _growing(small: dict[str, float], large: dict[str, float]) -> Iterator[Findi
 
 
 def _scaling(by_row: dict[str, list[Run]], means: dict[str, dict[str, float]]) -> Iterator[Finding]:
-    """Growth of the recovery beyond the paper's scale."""
+    """Yield findings on the growth of the recovery beyond the paper's scale."""
     beyond = [row.name for row in BEYOND if row.name in means]
     for name in beyond if "5" in means else ():
         run, base = by_row[name][0], by_row["5"][0]

@@ -146,7 +146,7 @@ class Adaptor:
 
 
 def _switch(task: Task, replicas: Sequence[ReplicaView], *, protected: bool) -> list[Decision]:
-    """Activate all living replicas of a protected task, and only the first one of any other task. Leave a finished task alone."""
+    """Return decisions that activate all living replicas of a protected task, or one of another task; none if it has finished."""
     if any(r.state == "finished" for r in replicas):
         return []
     living = sorted((r for r in replicas if r.state in LIVING), key=lambda r: (not r.active, r.rank, r.replica))

@@ -113,7 +113,7 @@ class SparkJobObserver:
 
     @staticmethod
     def _take_over(watchers: _JobWatchers, view: JobView, handed_over: set[str]) -> list[FailReplica]:
-        """Fail the replicas that an agent has predicted for as long as it may. The restart policy decides where they restart.
+        """Return decisions to fail the replicas that an agent has predicted for as long as it may. The policy restarts them.
 
         A new incarnation gets as long as the agent gave the previous one: until it commits something, the agent still reports that
         it has handed over.

@@ -35,7 +35,7 @@ def read_leader(connection: Connection) -> Leader:
 
 
 def claim(connection: Connection, leader: Leader, *, term: int, owner: str, address: str, lease_s: float) -> bool:
-    """Take a term after this leader's, unless another was faster. The owner of a lease may replace itself at any time."""
+    """Take a term after this leader's. Return False if another was faster. The owner of a lease may replace itself at any time."""
     free = or_(fence.c.expires_s <= _now_s(connection), fence.c.owner == owner)
     values = {"term": term, "owner": owner, "address": address, "batch": 0, "expires_s": _now_s(connection) + lease_s}
     return _changes(connection, update(fence).where(fence.c.term == leader.term, free).values(**values))
@@ -48,7 +48,7 @@ def renew(connection: Connection, term: int, *, lease_s: float, **values: int) -
 
 
 def release(connection: Connection, term: int) -> bool:
-    """End the lease of a term now, so that a successor need not wait."""
+    """End the lease of a term now, so that a successor need not wait. Return whether the term was still the newest."""
     return _changes(connection, update(fence).where(fence.c.term == term).values(expires_s=0.0))
 
 

@@ -56,7 +56,7 @@ _SUMMARY = ("id", "name", "type", "host_kind", "state", "ended", "reason", "subm
 
 
 def insert_job(job: StoredJob, first: StateChange) -> list[Change]:
-    """Insert a new job in its first state."""
+    """Return the changes that insert a new job in its first state."""
     row = asdict(job) | {"ended": int(job.ended), "refs": json.dumps(dict(job.refs))}
     return [Change(insert(jobs), [row]), *insert_history(job.id, [first], first=0)]
 
@@ -64,7 +64,7 @@ def insert_job(job: StoredJob, first: StateChange) -> list[Change]:
 def update_job(
     job: int, *, state: str, ended: bool, reason: str, at_s: float, layout: str | None, refs: Mapping[str, int]
 ) -> Change:
-    """Update a job that enters a state. Its layout is written only if it is given."""
+    """Return the change that updates a job which enters a state. Its layout is written only if it is given."""
     values: dict[str, Any] = {
         "state": state,
         "ended": int(ended),
@@ -78,7 +78,7 @@ def update_job(
 
 
 def insert_history(job: int, changes: Sequence[StateChange], *, first: int) -> list[Change]:
-    """Insert entries of a job's history, numbered from `first`."""
+    """Return the changes that insert entries of a job's history, numbered from `first`."""
     rows = [
         {"job": job, "number": first + index, **asdict(change), "cause": storable(change.cause)}
         for index, change in enumerate(changes)
@@ -87,27 +87,27 @@ def insert_history(job: int, changes: Sequence[StateChange], *, first: int) -> l
 
 
 def insert_placements(placements: Sequence[StoredPlacement]) -> list[Change]:
-    """Insert the placements of replicas that had none."""
+    """Return the changes that insert the placements of replicas that had none."""
     return [Change(insert(placement), [each.row() for each in placements])] if placements else []
 
 
 def replace_placements(placements: Sequence[StoredPlacement]) -> list[Change]:
-    """Replace the stored placements of these replicas."""
+    """Return the changes that replace the stored placements of these replicas."""
     return [*(Change(delete(placement).where(_is_replica(each))) for each in placements), *insert_placements(placements)]
 
 
 def delete_placements(job: int, tasks: Sequence[str]) -> list[Change]:
-    """Delete the placements of these tasks of a job."""
+    """Return the changes that delete the placements of these tasks of a job."""
     return [Change(delete(placement).where(placement.c.job == job, placement.c.task.in_(tasks)))] if tasks else []
 
 
 def reset_failures(stored: StoredPlacement) -> list[Change]:
-    """Set the failures of an incarnation to 0. Does nothing if a later incarnation is stored."""
+    """Return the changes that set the failures of an incarnation to 0. They have no effect if a later incarnation is stored."""
     return [Change(update(placement).where(_is_incarnation(stored)).values(failures=0))]
 
 
 def mark_finished(stored: StoredPlacement) -> list[Change]:
-    """Mark an incarnation as finished. Does nothing if a later incarnation, or none, is stored."""
+    """Return the changes that mark an incarnation as finished. They have no effect if a later one, or none, is stored."""
     return [Change(update(placement).where(_is_incarnation(stored)).values(finished=1))]
 
 

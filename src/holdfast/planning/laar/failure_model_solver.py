@@ -84,7 +84,7 @@ class FailureModelSolver:
         return max(candidates, key=lambda active: internal_completeness(instance, active, failure=self.failure)), False
 
     def _with_more_replicas(self, instance: Instance, active: Active, *, until: float) -> Active:
-        """Add replicas while room and time are left: one of each PE in turn, upstream first, on the node with most room."""
+        """Return a strategy with more replicas, as room and time allow: one of each PE, upstream first, on the emptiest node."""
         strategy = active.copy()
         now, more = internal_completeness(instance, strategy, failure=self.failure), True
         while more:
@@ -107,7 +107,7 @@ class FailureModelSolver:
         return not any(violations(instance, active, failure=self.failure))
 
     def _without_excess(self, instance: Instance, active: Active) -> Active:
-        """Deactivate replicas that the SLA does not need. Each is tried once, the most expensive first."""
+        """Return a strategy without the replicas that the SLA does not need. Each is tried once, the most expensive first."""
         strategy = active.copy()
         price = (instance.probability[:, None] * instance.work)[:, :, None] * active
         for c, i, j in sorted(np.argwhere(active), key=lambda at: (-price[tuple(at)], *at)):

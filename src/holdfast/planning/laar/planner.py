@@ -86,7 +86,7 @@ def plan_strategy(
     seconds: float = 60.0,
     failure: FailureModel | None = None,
 ) -> PlannedStrategy:
-    """The cheapest strategy that meets the SLA (the descriptor's unless given) under the failure model.
+    """Return the cheapest strategy that meets the SLA (the descriptor's unless given) under the failure model.
 
     Raises InfeasibleError when there is none, saying the best that can be met and what blocks it; and HoldfastError when
     time ran out with nothing known. Explaining that is part of `seconds`.

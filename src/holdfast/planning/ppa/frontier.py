@@ -77,7 +77,7 @@ class Frontier:
 
 
 def refill(measure: Measure, formula: Formula, chosen: Iterable[int], *, budget: int) -> set[int]:
-    """Remove useless replicas from a plan, and spend the rest of the budget by a knapsack."""
+    """Return a plan without its useless replicas, with the rest of the budget spent by a knapsack."""
     tasks = without_useless(measure, chosen)
     value = measure.of(tasks)
     while len(tasks) < budget:

@@ -50,7 +50,7 @@ class Echo(SavedArrays):
         self._start_over(None)
 
     def can_use(self, epoch: int) -> bool:
-        """Whether an epoch's input is worth reading: inputs have the output's keys, and recent ones did not have too many."""
+        """Return whether an epoch's input is worth reading: inputs have the output's keys, and recent ones had not too many."""
         return self._names != () and epoch >= self._paused_until
 
     @property
@@ -76,7 +76,7 @@ class Echo(SavedArrays):
         return epoch in self._inputs
 
     def is_exact(self, epoch: int) -> bool:
-        """Whether all inputs that this epoch's numbers may depend on were final when they were added."""
+        """Return whether all inputs that this epoch's numbers may depend on were final when they were added."""
         return not any(epoch - WINDOW < other <= epoch for other in self._inexact)
 
     def add_input(self, epoch: int, inputs: Sequence[pa.Table], *, exact: bool = True) -> None:

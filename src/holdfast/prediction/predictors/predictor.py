@@ -55,7 +55,7 @@ class SelectivePredictor(Predictor, Protocol):
 
 
 def is_selective(predictor: Predictor) -> TypeGuard[SelectivePredictor]:
-    """Whether a predictor is selective, and one of holdfast."""
+    """Return whether a predictor is selective, and one of holdfast."""
     return _is_selective(type(predictor))
 
 
@@ -65,7 +65,7 @@ def _is_selective(kind: type) -> bool:
 
 
 def is_ours(kind: type) -> bool:
-    """Whether a class of predictors is one of holdfast, and not of another package."""
+    """Return whether a class of predictors is one of holdfast, and not of another package."""
     return kind.__module__.partition(".")[0] == "holdfast"
 
 
