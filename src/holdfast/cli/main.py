@@ -25,6 +25,7 @@ COMMANDS = {
     "nodes": ("holdfast.cli.nodes:nodes", "List an orchestrator's nodes."),
     "plan": ("holdfast.cli.plan:plan", "Choose which tasks to replicate within a budget."),
     "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
+    "record": ("holdfast.cli.record:record", "Record the sources of an application as a trace."),
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
     "run": ("holdfast.cli.run:run", "Run an application on local nodes, inject faults and check the output."),
     "serve": ("holdfast.cli.serve:serve", "Run the orchestrator."),
@@ -34,7 +35,7 @@ COMMANDS = {
 }
 
 SECTIONS = {
-    "Write an application": ("init", "check", "replay", "trace"),
+    "Write an application": ("init", "check", "replay", "trace", "record"),
     "Decide what to protect": ("advise", "assess", "profile", "plan"),
     "Run it on this machine": ("run", "ui", "demo", "doctor"),
     "Operate a cluster": ("serve", "node-token", "node", "submit", "jobs", "job", "cancel", "nodes", "drain", "agents"),

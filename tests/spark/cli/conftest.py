@@ -18,7 +18,7 @@ def holdfast(spark, holdfast, monkeypatch):
     def shared(master, memory, *, name):
         yield spark
 
-    for command in ("check", "profile", "replay"):
+    for command in ("check", "profile", "record", "replay"):
         monkeypatch.setattr(f"holdfast.cli.{command}.spark_session", shared)
 
     return holdfast
