@@ -290,8 +290,8 @@ def _require_adaptable(job: Job, plan: PlanDocument) -> None:
             f"'adapt' the objective '{plan.objective}', or plan anew"
         )
     raise HoldfastError(
-        f"plan '{job.plan}' was made for '{plan.objective}', from what injected failures cost, which the rates of a run do not "
-        "tell: a plan that follows them would throw it away. Run it without --adapt, or adapt one made with --objective of or ic"
+        f"plan '{job.plan}' was made for '{plan.objective}', from the measured costs of failures; the rates of a run do not show "
+        "them, so --adapt would lose them. Run the plan without --adapt, or adapt one made with --objective of or ic"
     )
 
 

@@ -178,7 +178,7 @@ def test_adapted_plan_must_match_the_first_plan(tmp_path):
     assert adapted("ic", "ic").settings["planned"] == ["vwap/0"]
     with pytest.raises(HoldfastError, match="was made for 'ic', and job 'j' adapts it for 'of'; give 'adapt' the objective 'ic'"):
         adapted("ic", "of")
-    with pytest.raises(HoldfastError, match=r"was made for 'measured', from what injected failures cost.*Run it without --adapt"):
+    with pytest.raises(HoldfastError, match=r"was made for 'measured', from the measured costs.*Run the plan without --adapt"):
         adapted("measured", "of")
 
 

@@ -56,7 +56,7 @@ class PlanCommand(click.Command):
     type=FILE,
     help="The impact of losing each operator: report.json of holdfast assess, or a document with 'impact'.",
 )
-@click.option("--current", type=FILE, help="The current plan: prefer few moves away from it.")
+@click.option("--current", type=FILE, help="The current plan: prefer plans that differ little from it.")
 @click.option(
     "--move-worth",
     type=float,

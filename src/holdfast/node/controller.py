@@ -323,7 +323,7 @@ class NodeController:
             await asyncio.sleep(RETRY_S if self._now() - opened_s > RETRY_MAX_S else RETRY_MAX_S)
 
     async def _carry_out(self, orders: Iterable[FaultOrder]) -> None:
-        """Inject the faults that are new. The orchestrator is told before, because a fault may kill this process."""
+        """Inject the faults that are new. A beat first reports each to the orchestrator, because a fault may kill this process."""
         for order in orders:
             if order.number <= self._fault:
                 continue

@@ -191,7 +191,7 @@ def test_measured_plan_cannot_be_adapted(shop, tmp_path):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"topology": "shop", "objective": "measured", "budget": 1, "replicated": [{"task": "large/0"}]}))
     options = ["--plan", str(plan), "--adapt", "5", "--work", str(tmp_path / "run")]
-    with pytest.raises(HoldfastError, match="was made for 'measured', from what injected failures cost"):
+    with pytest.raises(HoldfastError, match="was made for 'measured', from the measured costs of failures"):
         CliRunner().invoke(command.run, [str(shop), *options], catch_exceptions=False)
 
 

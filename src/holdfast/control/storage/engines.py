@@ -31,8 +31,8 @@ SESSION = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-"""What the server is told about each connection. It ends the transaction of a client that is silent for 5 s, and gives up waiting
-for a lock after 2 s; the write is then tried again."""
+"""Settings that the server applies to each connection. It ends the transaction of a client that is silent for 5 s, and a wait for a
+lock after 2 s; the write is then tried again."""
 
 TRANSIENT_CODES = frozenset(
     {
