@@ -37,7 +37,7 @@ class Next:
     after: Loss
 
     @property
-    def bought(self) -> str:
+    def description(self) -> str:
         """The unit and its number of replicas as text."""
         return f"{self.operator}, {counted(self.replicas)}"
 
@@ -106,7 +106,7 @@ class Advice:
             "when one unit fails."
         )
 
-    def stated(self, operator: str) -> Loss:
+    def loss_with_plan(self, operator: str) -> Loss:
         """Return the loss of a unit's failure under the plan: with its replica, if it has one."""
         return self.failing_over[operator] if operator in self.chosen.candidate.protected else self.single[operator]
 

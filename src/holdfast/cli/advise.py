@@ -270,7 +270,7 @@ def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> N
         )
     if following is not None:
         click.echo(
-            f"The next: {following.bought}, for {following.cpu:.0%} more of full replication's CPU: "
+            f"The next: {following.description}, for {following.cpu:.0%} more of full replication's CPU: "
             f"{following.remaining:.1%} of the loss would then remain."
         )
     for text in (strategy, *verified):

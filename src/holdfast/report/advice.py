@@ -140,7 +140,7 @@ def _next(following: Next | None, trials: _Trials) -> str:
     if following is None:
         return paragraph("Everything has a replica, so a higher budget buys nothing.")
     return (
-        f"<p>The next: {escape(following.bought)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
+        f"<p>The next: {escape(following.description)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
         f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: "
         f"{_link(f'{following.remaining:.1%}', ALONE)} of the expected loss would remain.</p>"
     )
@@ -165,7 +165,8 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
 
     def row(kill: Kill) -> tuple[str, ...]:
         stated = trials.linked(
-            f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}, {kill.stated.cost_s:.3g} s", advice.stated(kill.operator)
+            f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}, {kill.stated.cost_s:.3g} s",
+            advice.loss_with_plan(kill.operator),
         )
         quality = "" if kill.quality is None else f"{kill.quality:.4g}" if isfinite(kill.quality) else "without measure"
         at, output = "", "the run was over" if kill.at_s is None else "not noticed"
