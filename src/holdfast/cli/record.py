@@ -1,4 +1,4 @@
-"""holdfast record: record the sources of an application as a trace."""
+"""holdfast record: record the sources of an application as a trace. `trial/recording.py` reads them and writes the files."""
 
 import shutil
 import time

@@ -78,8 +78,8 @@ def record_sources(
     empty = sorted(sources - {name for name, table in tables.items() if table.num_rows})
     if empty:
         raise HoldfastError(
-            f"the recording has no rows of source '{empty[0]}', so it would be no trace; record longer, or let the source start "
-            "earlier"
+            f"the recording has no rows of source '{empty[0]}', and a trace needs rows of every source; record longer, or let the "
+            "source start earlier"
         )
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
