@@ -129,7 +129,7 @@ class Advice:
     def next_unit(self) -> Next | None:
         """Return the unprotected unit with the largest loss; None if all are protected."""
         protected = set(self.chosen.candidate.protected)
-        name = next((name for name in self.ranking if name not in protected), None)
+        name = next((name for name in self.ranking if name not in protected | self.prices.unreplicable), None)
         if name is None:
             return None
         after = self.failing_over[name]
@@ -213,7 +213,7 @@ def measured_plan(
 
 def reasons(assessment: Assessment, choices: Sequence[Choice]) -> dict[str, str]:
     """Return the measurements of each unit as text, in terms of the four metrics."""
-    texts = {view.case: advised(assessment, view).because for view in assessment.cases}
+    texts = {view.case: f"its loss is {(one := advised(assessment, view)).importance}; {one.because}" for view in assessment.cases}
     because = {}
     for choice in choices:
         text = texts.get(

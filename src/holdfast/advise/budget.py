@@ -13,10 +13,14 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Prices:
-    """The price of protecting each source and PE: its number of tasks, and the CPU seconds per second of their replicas."""
+    """The price of protecting each source and PE: its number of tasks, and the CPU seconds per second of their replicas.
+
+    `unreplicable` are the sources with a reader, which can have only one replica.
+    """
 
     tasks: Mapping[str, int]
     cpu: Mapping[str, float]
+    unreplicable: frozenset[str] = frozenset()
 
     def share(self, names: Iterable[str]) -> float:
         """Return the CPU of these units as a share of full replication."""
@@ -66,9 +70,9 @@ class Budget:
         return (self.replicas or 0) if self.share is None else self.share * sum(prices.cpu.values()) * (1 + ROUNDING)
 
     def affords(self, protected: Iterable[str], prices: Prices) -> bool:
-        """Return whether the budget allows protecting all of these units."""
-        price = self.price(prices)
-        return sum(price[name] for name in protected) <= self.limit(prices)
+        """Return whether all of these units can have a replica, and the budget pays for them."""
+        price, names = self.price(prices), set(protected)
+        return not names & prices.unreplicable and sum(price[name] for name in names) <= self.limit(prices)
 
     def check(self, prices: Prices) -> None:
         """Raise HoldfastError for a budget that exceeds full replication or buys no replica."""
@@ -119,7 +123,7 @@ def most_valuable_set(worth: Mapping[str, float], budget: Budget, prices: Prices
     """
     price, limit = budget.price(prices), budget.limit(prices)
     best: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
-    for name in sorted(worth):  # keep only sets that no cheaper set matches in value
+    for name in sorted(worth.keys() - prices.unreplicable):  # keep only sets that no cheaper set matches in value
         more = [(cost + price[name], value + worth[name], (*names, name)) for cost, value, names in best]
         affordable = [each for each in (*best, *more) if each[0] <= limit]
         best = []

@@ -1,4 +1,4 @@
-"""Candidate plans for one budget, one per objective: measured impact, criticality, output fidelity and internal completeness.
+"""Candidate plans for one budget, one per objective: measured loss, criticality, output fidelity and internal completeness.
 
 A plan protects whole sources and PEs, with a replica of each task, because an assessment measures these and not their tasks.
 """
@@ -12,8 +12,8 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import Frontier, Measure, internal_completeness, measured_criticality, output_fidelity
 
 OBJECTIVE_NAMES = {
-    "measured": "measured impacts",
-    "criticality": "measured impacts, weighed along the graph",
+    "measured": "measured losses",
+    "criticality": "measured losses, weighed along the graph",
     "of": "output fidelity (PPA)",
     "ic": "internal completeness (LAAR)",
 }
@@ -40,9 +40,9 @@ class Candidate:
 def candidate_plans(topology: Topology, impact: Mapping[str, float], budget: Budget, prices: Prices) -> list[Candidate]:
     """Return the plans for a budget, one per objective, for a topology of whole units; HoldfastError if the budget is invalid.
 
-    `impact` is the cost of each unit's failure. Objective `measured` protects the units with the largest total impact.
-    `criticality` keeps the most impact flowing when everything else fails at once. `of` and `ic` maximise output fidelity and
-    internal completeness, which ignore impacts; their plan is empty if the budget keeps no output alive.
+    `impact` is the output that each unit's failure costs. Objective `measured` protects the units with the largest total loss.
+    `criticality` keeps the most of it flowing when everything else fails at once. `of` and `ic` maximise output fidelity and
+    internal completeness, which ignore losses; their plan is empty if the budget keeps no output alive.
     """
     budget.check(prices)
     plans = [Candidate("measured", most_valuable_set(impact, budget, prices))]
@@ -56,7 +56,7 @@ def _planned(measure: Measure, budget: Budget, prices: Prices) -> tuple[str, ...
     """Return the best plan by a measure that the budget affords, with as many units as possible."""
     most = min(len(prices.tasks), budget.replicas or len(prices.tasks))
     for units in range(most, 0, -1):
-        protected = _units(Frontier().plan(measure, units).tasks)
+        protected = tuple(name for name in _units(Frontier().plan(measure, units).tasks) if name not in prices.unreplicable)
         if budget.affords(protected, prices):
             return protected
     return ()

@@ -65,7 +65,7 @@ class AdviceLoop:
                 "no failure changed the output noticeably: every section stayed within 3 % at every offset, so nothing needs a "
                 "replica; longer outages (--outage) may show more"
             )
-        prices = Prices(self.tasks, cpu)
+        prices = Prices(self.tasks, cpu, frozenset(s.name for s in self.context.graph.sources if s.reader is not None))
 
         def attempt(budget: Budget, plans: Sequence[Candidate]) -> tuple[Advice, Tried]:
             over, folder = self._failover_cases(plans, impact), f"{TOGETHER}-{budget.name}"

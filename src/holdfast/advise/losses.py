@@ -1,4 +1,4 @@
-"""The loss caused by failures, as the quality impact of an assessment (DEBS'11, Eq. 8), without and with a plan."""
+"""The output that failures cost, in seconds of usual output, without and with a plan. See `holdfast.assess.damage`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from statistics import fmean
 from holdfast.advise.protection_units import Units
 from holdfast.assess.assessment import CaseView
 from holdfast.assess.case import Case
+from holdfast.assess.damage import Interval
 from holdfast.assess.targets import Choice, Target
 
 ROUNDING = 1e-9
@@ -14,8 +15,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Loss:
-    """The quality impact of one case at each offset. `case` is the name of the trials. `by_seed` is the largest difference of
-    quality between arrival orders at one offset; None if there was only one order, or no trial."""
+    """The output that one case costs at each offset, in seconds. `case` is the name of the trials. `by_seed` is the largest
+    difference of quality between arrival orders at one offset; None if there was only one order, or no trial."""
 
     case: str
     by_offset: tuple[float, ...]
@@ -24,6 +25,11 @@ class Loss:
     @property
     def mean(self) -> float:
         return fmean(self.by_offset)
+
+    @property
+    def interval(self) -> Interval:
+        """The mean with its confidence interval."""
+        return Interval.of(self.by_offset)
 
     @property
     def spread(self) -> tuple[float, float]:
@@ -67,7 +73,7 @@ def losses_of(views: Iterable[CaseView]) -> dict[str, Loss]:
     return {
         view.case: Loss(
             view.case,
-            tuple(offset.impact for offset in view.offsets),
+            view.damage.output_s,
             max((max(qualities) - min(qualities) for qualities in view.repeated if len(qualities) > 1), default=None),
         )
         for view in views

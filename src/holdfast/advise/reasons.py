@@ -35,16 +35,15 @@ def percent(share: float, *, digits: int = 3) -> str:
 def _protected(advice: Advice, name: str) -> str:
     """Return the cost of the unit's failure without and with a replica, and the price of the replica."""
     without, with_one = advice.single[name].mean, advice.failing_over[name].mean
-    return (
-        f"on average over the offsets its failure costs {without:,.4g} without a replica and {with_one:,.4g} with one; "
-        f"{_takes(advice, name)}"
-    )
+    return f"its failure costs {without:,.3g} s of output without a replica and {with_one:,.3g} s with one; {_takes(advice, name)}"
 
 
 def _unprotected(advice: Advice, name: str) -> str:
     """Return the first reason that applies: no effect on the output, goal reached without it, over budget, or a worse plan."""
     if not any(advice.single[name].by_offset):
         return "its failure alone does not change the output"
+    if name in advice.prices.unreplicable:
+        return "its reader can have only one replica; it is restarted on another node when it fails"
     if advice.goal is not None:
         return f"{advice.goal} is reached without it, and {_takes(advice, name)}"
     fits = advice.budget.affords((*advice.chosen.candidate.protected, name), advice.prices)
@@ -81,7 +80,7 @@ def _rival(advice: Advice, rival: MeasuredPlan) -> str:
 
 
 def _against(*figures: float) -> str:
-    return " against ".join(f"{figure:,.4g}" for figure in figures)
+    return " against ".join(f"{figure:,.3g} s" for figure in figures)
 
 
 def counted(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Advice for each operator: whether partial fault tolerance is enough, and which metrics say so."""
+"""How important it is to protect each operator, and which metrics say so. `holdfast advise` decides within a budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,13 +30,18 @@ class OperatorAdvice:
     reasons: tuple[str, ...]
 
     @property
+    def importance(self) -> str:
+        """How large the loss is, in the words that assessments and advice share."""
+        return {"protect": "critical", "nothing to protect": "small"}.get(self.verdict, "moderate")
+
+    @property
     def action(self) -> str:
         """The verdict in words."""
         return {
-            "protect": "Protect it with a replica",
-            "candidate": "A candidate for partial fault tolerance, for which a restart is enough",
-            "candidate with care": "A candidate for partial fault tolerance, with care",
-            "nothing to protect": "Nothing to protect",
+            "protect": "Its loss is critical, so protect it first",
+            "candidate": "Its loss is moderate, so protect it if the budget allows, or let it restart",
+            "candidate with care": "Its loss is moderate but varies, so protect it if the budget allows, or let it restart",
+            "nothing to protect": "Its loss is small, so a restart is enough",
         }[self.verdict]
 
     @property
@@ -79,7 +84,7 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
         reasons.append(f"the effect of its failure depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
     if losses[view.case] < SMALL * view.longest_s:
-        return OperatorAdvice(view.case, "nothing to protect", ("its loss is small", *reasons))
+        return OperatorAdvice(view.case, "nothing to protect", tuple(reasons))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # missing output is an error of 1 per section
     if share >= CRITICAL and not no_worse_than_silence:
         return OperatorAdvice(view.case, "protect", tuple(reasons))

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 def advise(**options: Any) -> None:
     """Recommend which operators of APP to replicate, based on injected faults.
 
-    Profiles and assesses the application, makes plans by measured impact, output fidelity and internal completeness, injects
+    Profiles and assesses the application, makes plans by measured losses, output fidelity and internal completeness, injects
     single and correlated failures with each plan in place, and recommends the plan with the smallest loss. Writes advice.html,
     advice.json, and plan.json and strategy.json for 'holdfast run'. After an interruption, the same command continues.
 
@@ -254,19 +254,21 @@ def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> N
     click.echo(f"Protect {_list(chosen.candidate.protected)} ({advice.replicas} replicas, {share:.0%} of full replication's CPU).")
     click.echo(advice.chosen_for)
     click.echo(
-        f"Expected quality impact of one failure: {advice.unprotected.mean:,.4g} without, {chosen.single.mean:,.4g} with "
-        f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets{_orders(advice)}): "
-        f"{advice.remaining:.1%} remains."
+        f"One failure of {advice.outage_s:g} s costs {advice.unprotected.mean:,.3g} s of output on average without replicas, and "
+        f"{chosen.single.mean:,.3g} s with them ({chosen.single.least:,.3g} to {chosen.single.greatest:,.3g} over "
+        f"offsets{_orders(advice)}): {advice.remaining:.1%} remains."
     )
-    click.echo(f"When everything without a replica fails at once: {chosen.together.mean:,.4g}, with {advice.completeness}.")
+    click.echo(
+        f"When everything without a replica fails at once: {chosen.together.mean:,.3g} s of output, with {advice.completeness}."
+    )
     for name in advice.ranking:
         mark = "*" if name in chosen.candidate.protected else " "
-        click.echo(f" {mark} {name}: {advice.single[name].mean:,.4g}")
+        click.echo(f" {mark} {name}: {advice.single[name].interval} s of output")
         click.echo(click.wrap_text(advice.why(name), width=120, initial_indent="     ", subsequent_indent="     "))
     for each in advice.plans:
         click.echo(
             f"plan by {OBJECTIVE_NAMES[each.candidate.objective]}: {each.candidate.description}; "
-            f"one failure {each.single.mean:,.4g}, all others at once {each.together.mean:,.4g}"
+            f"one failure {each.single.mean:,.3g} s, all others at once {each.together.mean:,.3g} s"
         )
     if following is not None:
         click.echo(

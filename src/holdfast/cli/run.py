@@ -106,6 +106,7 @@ CONTRACT_OPTIONS = (
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the run, new or empty.  [default: a temporary folder]",
 )
+@click.option("--resume", is_flag=True, help="Continue the interrupted run in --work, with the same options.")
 @click.option(
     "--verify/--no-verify",
     default=True,
@@ -118,7 +119,7 @@ def run(application: str, **options: Any) -> None:
 
     Starts an orchestrator and nodes as processes (as holdfast serve, node and submit do), injects the faults of --faults, and
     prints verdicts about the run's history. With --work it also writes a report into that folder, run.html. The exit code is 1 if
-    a verdict is false.
+    a verdict is false. A run that is interrupted still writes its report, and continues with --resume.
 
     \b
     Example:
@@ -126,8 +127,11 @@ def run(application: str, **options: Any) -> None:
     """
     from holdfast.documents.document import read_document
     from holdfast.documents.fault_schedule import Schedule
+    from holdfast.trial.job_run import INTERRUPTED
 
     memory_bytes(options["memory"])
+    if options["resume"] and options["work"] is None:
+        raise HoldfastError("--resume requires --work, the folder of the interrupted run")
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
     with tempfile.TemporaryDirectory(prefix="holdfast-run-") as temporary:
         work = (options["work"] or Path(temporary) / "run").resolve()
@@ -137,6 +141,7 @@ def run(application: str, **options: Any) -> None:
             schedule=schedule,
             for_s=options["for_s"],
             verify=options["verify"],
+            resume=options["resume"],
             **{name: options[name] for name in NODE_OPTIONS},
         )
     if options["work"] is None:  # the temporary folder is removed
@@ -148,12 +153,23 @@ def run(application: str, **options: Any) -> None:
         _print_run(document)
     if options["work"] is not None:
         say(f"report: {document['report']}")
+    if document["state"] == INTERRUPTED:
+        if options["work"] is not None:
+            say("the run was interrupted; the same command with --resume continues it")
+        raise click.exceptions.Exit(130)
     if document["state"] == "failed" or any(verdict["holds"] is False for verdict in document["verdicts"]):
         raise click.exceptions.Exit(1)
 
 
 def run_and_report(
-    job: "Job", work: Path, *, schedule: "Schedule", for_s: float | None = None, verify: bool = True, **node_options: Any
+    job: "Job",
+    work: Path,
+    *,
+    schedule: "Schedule",
+    for_s: float | None = None,
+    verify: bool = True,
+    resume: bool = False,
+    **node_options: Any,
 ) -> dict[str, Any]:
     """Run a job in a new folder, write its report there, and return the document of the run."""
     from holdfast.documents.whole_files import write_whole
@@ -167,7 +183,7 @@ def run_and_report(
     assert job.application is not None
     app_name = load_app(job.application).name
     exit_on_signals()
-    cluster = LocalCluster(create_run_folder(work), **node_options)
+    cluster = LocalCluster(create_run_folder(work, resume=resume), **node_options)
     with ExitStack() as stack:
         view = RunView(Console(file=sys.stderr), app_name)
 
@@ -184,6 +200,7 @@ def run_and_report(
             on_start=lambda: say(f"starting an orchestrator and {len(cluster.names)} nodes ..."),
             on_started=show_cluster,
             show=view.show,
+            resume=resume,
         )
     document = describe_run(job, job_run, verify=verify)
     report = work / "run.html"

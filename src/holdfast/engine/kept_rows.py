@@ -19,9 +19,25 @@ def still_needed(rows: pa.Table, rule: Keep, span: Span) -> pa.Table:
     >>> still_needed(trades, last_rows(2, by="ticker"), Span(0, 0, 0, 4)).column("seq").to_pylist()
     [2, 3, 4]
     """
+    return rows.filter(is_needed(rows, rule, span))
+
+
+def is_needed(rows: pa.Table, rule: Keep, span: Span) -> pa.Array | pa.ChunkedArray:
+    """Return for each row of an input whether epochs after the span still depend on it."""
     if isinstance(rule, LastRows):
-        return rows.filter(pa.array(_ages(rows, rule.by) <= rule.n))
-    return rows.filter(pc.greater(rows["epoch"], span.last - rule.n))
+        return pa.array(_ages(rows, rule.by) <= rule.n)
+    return pc.greater(rows["epoch"], span.last - rule.n)
+
+
+def rows_of(table: pa.Table, span: Span) -> pa.Table:
+    """Return the rows of a stream that belong to a span."""
+    return table.filter(is_inside(table, span))
+
+
+def is_inside(table: pa.Table, span: Span) -> pa.ChunkedArray:
+    """Return for each row of a stream whether it belongs to a span."""
+    name, low, high = ("epoch", span.first, span.last) if "epoch" in table.column_names else ("seq", span.after + 1, span.until)
+    return pc.fill_null(pc.and_(pc.greater_equal(table[name], low), pc.less_equal(table[name], high)), False)
 
 
 def rows_added(rows: pa.Table, span: Span) -> pa.Table:

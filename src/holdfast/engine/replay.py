@@ -17,7 +17,7 @@ from holdfast.app import App, Graph, LastEpochs
 from holdfast.engine.analysis import analyse, check_score
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Cut, Span, join_spans, spans_of, with_epochs
-from holdfast.engine.first_law import rows_of
+from holdfast.engine.kept_rows import rows_of
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line, naming_failed_operator
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import arrow_schema, quoted

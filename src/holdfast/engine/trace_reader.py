@@ -1,5 +1,6 @@
 """Read a recorded trace and check it against the sources of the application."""
 
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,18 +19,20 @@ from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import quoted, source_schema
 from holdfast.errors import CompoundError, TraceError
 from holdfast.plural import counted
+from holdfast.terminal import say
 
 Columns = Mapping[str, str]
 """For each column of a source a SQL expression over the columns of the file."""
 
-READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".orc": "orc"}
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".orc": "orc"}
 WIDER = {
     "bigint": {"int", "smallint", "tinyint"},
     "int": {"smallint", "tinyint"},
     "double": {"float", "int", "bigint", "smallint", "tinyint", "decimal"},
-    "timestamp": {"timestamp_ntz", "date"},
+    "timestamp": {"timestamp_ntz", "date", "string"},
 }
-"""The types that can be converted to each type without loss."""
+"""The types that can be converted to each type without loss. A timestamp in JSON is a string."""
+ZONE = re.compile(r"(Z|UTC|GMT|[+-]\d\d:?\d\d)$")
 
 
 def open_trace(
@@ -69,7 +72,22 @@ def opened_trace(
 ) -> Iterator[dict[str, DataFrame]]:
     """Open a trace with a temporary scratch folder, which is removed when the block ends."""
     with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
-        yield open_trace(spark, graph, path, columns=columns, scratch=Path(scratch))
+        sources = open_trace(spark, graph, path, columns=columns, scratch=Path(scratch))
+        warn_of_missing_zones(spark, graph, path, columns=columns)
+        yield sources
+
+
+def warn_of_missing_zones(spark: SparkSession, graph: Graph, path: str, *, columns: Mapping[str, Columns] | None) -> None:
+    """Print a warning for each source whose times have no zone, unless a mapping computes them."""
+    for source in graph.sources:
+        place = path if len(graph.sources) == 1 else _place(path, source)
+        frame = _reader(spark, place, typed=False)
+        if "time" in (columns or {}).get(source.name, {}) or "time" not in frame.columns:
+            continue
+        first = frame.select(F.col("time").cast("string")).where("time is not null").first()
+        kind = frame.schema["time"].dataType.simpleString()
+        if first and (kind == "timestamp_ntz" or (kind == "string" and not ZONE.search(first[0]))):
+            say(f"warning: column 'time' of trace '{place}' has no time zone, such as in '{first[0]}'; it is read as UTC")
 
 
 def require_trace_exists(path: str) -> None:
@@ -140,17 +158,27 @@ def _open_source(spark: SparkSession, source: Source, path: str, columns: Column
         raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
     frame = _typed(frame, source, path, text=columns is None and ".csv" in Path(path).suffixes)
     if scratch is not None and (columns or ".parquet" not in Path(path).suffixes):
-        frame = _copied(spark, frame, scratch / source.name, path)
+        frame = _copied(spark, frame, scratch / source.name, path, columns or {})
     _require_order(frame, source, path, mapped=columns is not None)
     return frame
 
 
-def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> DataFrame:
+def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str, columns: Columns) -> DataFrame:
     try:
         frame.write.parquet(str(place))
     except SPARK_ERRORS as error:
-        raise TraceError(f"trace '{path}' cannot be read: {first_line(error)}") from error
+        raise TraceError(f"trace '{path}' cannot be read{_failing_column(frame, columns)}: {first_line(error)}") from error
     return spark.read.parquet(str(place))
+
+
+def _failing_column(frame: DataFrame, columns: Columns) -> str:
+    """Return the name of the first column that cannot be computed, with its expression; empty if each can."""
+    for name in frame.columns:
+        try:
+            frame.agg(F.count(quoted(name))).collect()
+        except SPARK_ERRORS:
+            return f" in column '{name}'" + (f" (mapped to {columns[name]})" if name in columns else "")
+    return ""
 
 
 def _reader(spark: SparkSession, path: str, *, typed: bool) -> DataFrame:

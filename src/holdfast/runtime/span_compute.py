@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from holdfast.engine.epochs import Span, join_spans
-from holdfast.engine.first_law import rows_of
+from holdfast.engine.kept_rows import rows_of
 from holdfast.log.position import KeptRows, Position
 from holdfast.log.stored_rows import StoredRows
 from holdfast.runtime.input_reader import InputReader, Records

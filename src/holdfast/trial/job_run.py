@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from urllib.parse import quote
 from holdfast.app.load import load_app
 from holdfast.control import ABSENT, CONFIGURATION, EXCEEDED, PRODUCER
 from holdfast.documents.column_mapping import read_columns
-from holdfast.documents.fault_schedule import Schedule
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.history import History, HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout, Task
 from holdfast.engine.trace_reader import require_trace_exists
@@ -25,6 +25,7 @@ from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.run_view import replica_errors
 
 ENDS = ("completed", "canceled", "failed")
+INTERRUPTED = "interrupted"
 PROBE = "probe"
 POLL_S = 0.25
 SPARE_EPOCHS = 3
@@ -62,8 +63,12 @@ def run_job(
     for_s: float | None = None,
     settle_s: float = 120.0,
     show: Show | None = None,
+    resume: bool = False,
 ) -> JobRun:
     """Submit a job to a started cluster, inject the faults of the schedule, and follow the job to its end.
+
+    With `resume`, the cluster's unfinished job continues, and faults that were due before its interruption are left out. A run
+    that a signal interrupts ends with the state 'interrupted'.
 
     The schedule's times count from the opening of the first epoch. A job without an end is canceled after `for_s` seconds. A job
     that has begun and then makes no progress for `settle_s` seconds and SPARE_EPOCHS epochs is reported as failed. Raises
@@ -71,17 +76,20 @@ def run_job(
     """
     assert job.log is not None
     faults = resolve_faults(schedule or Schedule(), layout.tasks, cluster, log=job.log)
+    pending = _pending_faults(faults, cluster, Store(job.log)) if resume else faults
     history = History(cluster.work / "history-run.jsonl", "run")
     client, since_s = cluster.client, time.time()
-    number = client.submit(job)
+    number = _unfinished_job(cluster) if resume else client.submit(job)
     listener = _Listener(cluster, history, number, since_s=since_s)
     latest = _LatestJob()
-    injector = FaultInjector(cluster, faults, history=history, log=job.log, nodes_of_tasks=latest.nodes_of_tasks)
+    injector = FaultInjector(cluster, pending, history=history, log=job.log, nodes_of_tasks=latest.nodes_of_tasks)
     began_s = time.monotonic()
     try:
         settle_s += max((fault.lasts_s or 0.0 for fault in faults), default=0.0)
         store = Store(job.log)
         document, timeline = _follow(cluster, number, store, injector, latest, for_s=for_s, settle_s=settle_s, show=show)
+    except (KeyboardInterrupt, SystemExit):
+        document, timeline = {"state": INTERRUPTED, "reason": "by a signal"}, read_timeline(Store(job.log))
     finally:
         injector.stop()
         listener.stop()
@@ -91,6 +99,24 @@ def run_job(
     seconds = time.monotonic() - began_s
     reason = document.get("reason") or ""
     return JobRun(document["state"], reason, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
+
+
+def _unfinished_job(cluster: LocalCluster) -> int:
+    """Return the number of the cluster's job that has not ended. Raises HoldfastError if there is none."""
+    states = {int(job["id"]): job["state"] for job in cluster.client.all_jobs()}
+    number = next((number for number, state in states.items() if state not in ENDS), None)
+    if number is None:
+        ended = f"its job is {', '.join(sorted(set(states.values())))}" if states else "it has no job"
+        raise HoldfastError(f"the run in '{cluster.work}' cannot be resumed: {ended}; run it again with another --work")
+    return number
+
+
+def _pending_faults(faults: Sequence[ScheduledFault], cluster: LocalCluster, store: Store) -> list[ScheduledFault]:
+    """Return the faults that were not due yet when the run was interrupted."""
+    timeline, events = read_timeline(store), read_history(cluster.work)
+    if timeline is None or not events:
+        return list(faults)
+    return [fault for fault in faults if timeline.opened_s + fault.at_s > max(event.at_s for event in events)]
 
 
 def _follow(
@@ -249,10 +275,19 @@ class _Listener:
         self._history.append("commit", {**record, "closed_s": closed_s, "producer": PRODUCER}, at_s=event["at_s"])
 
 
-def create_run_folder(work: Path) -> Path:
-    """Create the folder of a run and return its absolute path. Raises HoldfastError if the folder has contents."""
+def create_run_folder(work: Path, *, resume: bool = False) -> Path:
+    """Create the folder of a run and return its absolute path. Raises HoldfastError if the folder has contents.
+
+    With `resume` it must be the folder of an earlier run.
+    """
+    if resume:
+        if not (work / "orchestrator").is_dir():
+            raise HoldfastError(f"'{work}' has no run to resume; leave out --resume to start one")
+        return work.resolve()
     if work.exists() and any(work.iterdir()):
-        raise HoldfastError(f"'{work}' is not empty; give another --work, or remove the files of the earlier run")
+        raise HoldfastError(
+            f"'{work}' is not empty; give another --work, remove its files, or continue an interrupted run with run --resume"
+        )
     work.mkdir(parents=True, exist_ok=True)
     return work.resolve()
 

@@ -30,8 +30,9 @@ def run_locally(
     on_start: Callable[[], None],
     on_started: Callable[[Client], None],
     show: Show,
+    resume: bool = False,
 ) -> JobRun:
-    """Run a job to its end on a cluster that is started for it, and inject the faults of a schedule.
+    """Run a job to its end on a cluster that is started for it, and inject the faults of a schedule. `resume`: see `run_job`.
 
     Raises HoldfastError before anything starts if the cluster cannot run the job, if its log or output is in use or not writable,
     or if a fault has no target. Calls `on_start` before the cluster starts and `on_started` when it is ready. With `verify`, the
@@ -39,7 +40,8 @@ def run_locally(
     """
     layout = layout_of(job)
     require_nodes(layout, len(cluster.names))
-    require_unused_log_and_output(job, layout)
+    if not resume:
+        require_unused_log_and_output(job, layout)
     require_writable(job)
     require_source_data(job)
     if verify and job.feed.trace is None:
@@ -48,6 +50,6 @@ def run_locally(
     try:
         on_start()
         on_started(cluster.start())
-        return run_job(job, layout, cluster, schedule=schedule, for_s=for_s, show=show)
+        return run_job(job, layout, cluster, schedule=schedule, for_s=for_s, show=show, resume=resume)
     finally:
         cluster.close()

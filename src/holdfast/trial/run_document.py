@@ -1,6 +1,6 @@
 """Describe a run as one document: its outcome, figures, faults, recoveries and verdicts. `holdfast run --json` prints it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast.planning.laar.strategy import read_strategy
 from holdfast.terminal import say
 from holdfast.trial.checkers import Verdict, check_run, count_output_rows, output_gap_s, recoveries, uncorrected_epochs
 from holdfast.trial.completeness import check_promised_completeness, internal_completeness
-from holdfast.trial.job_run import JobRun
+from holdfast.trial.job_run import INTERRUPTED, JobRun
 from holdfast.trial.second_law import (
     completed_timeline,
     differences,
@@ -44,6 +44,8 @@ def describe_run(job: Job, run: JobRun, *, verify: bool) -> dict[str, Any]:
             verdicts.append(check_promised_completeness(completeness, promised=read_strategy(job.strategy).internal_completeness))
         if verify and run.state == ("completed" if job.feed.trace else "canceled"):
             verdicts += _check_second_law(job, run)
+        if run.state == INTERRUPTED:
+            verdicts = [v if v.holds else replace(v, holds=None, reason=f"so far, {v.reason}") for v in verdicts]
     latencies = sorted(e.about["latency_s"] for e in events if e.kind == "output" and e.about["as"] == "first")
     return {
         "application": job.application,

@@ -132,35 +132,37 @@ def test_foreign_trace_is_replayed_with_a_mapping(holdfast, bargain, tmp_path):
 
 
 def test_check_accepts_a_valid_application(holdfast, bargain, market):
-    ran = holdfast("check", bargain, "--trace", market, "--rows", 200, "--epochs", 3)
+    ran = holdfast("check", bargain, "--trace", market, "--rows", 200, "--parts", 3)
     assert ran.code == 0
-    assert ran.out == (
-        "bargain-discovery: 6 operators, 2 of them stateful: aggregator, bargain_index\n"
-        "  the first law holds for every operator on 200 tuples cut into 3 epochs\n"
-    )
+    assert ran.out.startswith("bargain-discovery: 6 operators, 2 of them stateful: aggregator, bargain_index\n  the first law")
+    assert "tuples of 3 places of the trace, cut into epochs of 1 s and at random" in ran.out
 
 
-def test_check_prints_the_size_of_its_sample(holdfast, bargain, tmp_path):
+def test_check_reports_rules_that_the_trace_does_not_exercise(holdfast, bargain, tmp_path):
     from holdfast.trace import write_market
 
     write_market(tmp_path / "tiny.parquet", events=20, seed=1)
-    assert "on 20 tuples cut into 2 epochs" in holdfast("check", bargain, "--trace", tmp_path / "tiny.parquet", "--epochs", 2).out
+    ran = holdfast("check", bargain, "--trace", tmp_path / "tiny.parquet", "--parts", 2)
+    assert ran.code == 0
+    assert "on 20 tuples of the whole trace" in ran.out
+    assert "warning: last_rows(4, by=ticker) of operator 'aggregator' is not exercised: a value of ticker needs more" in ran.err
 
 
 def test_check_without_a_trace_checks_the_definitions(holdfast, bargain):
     ran = holdfast("check", bargain, "--json")
     assert ran.code == 0
-    assert json.loads(ran.out) == {"application": "bargain-discovery", "holds": True, "errors": [], "sampled": False}
+    document = {"application": "bargain-discovery", "holds": True, "errors": [], "warnings": [], "sampled": False}
+    assert json.loads(ran.out) == document
 
 
 def test_check_reports_all_errors_at_once(holdfast, written, market):
-    ran = holdfast("check", written(BROKEN), "--trace", market, "--rows", 120, "--epochs", 4)
+    ran = holdfast("check", written(BROKEN), "--trace", market, "--rows", 120, "--parts", 4)
     assert ran.code == 2
     assert ran.out == ""
     assert "application 'broken' has 3 errors:" in ran.err
     assert "the score 'max(nothing)' of sink 'a' cannot be computed as an aggregate of its rows" in ran.err
     assert "operator 'forgetful' (application.py:19) breaks the first law at seq " in ran.err
-    assert "it looks back at earlier rows but keeps none: give it a keep rule" in ran.err
+    assert "it looks back at earlier rows but keeps none: last_rows(1, by=ticker) would do on this sample" in ran.err
     assert "operator 'short' (application.py:14) breaks the first law at seq " in ran.err
     assert "it looks further back than last_rows(1, by=ticker) keeps: last_rows(" in ran.err
 
@@ -182,12 +184,9 @@ def test_check_names_an_operator_that_fails_on_rows(holdfast, written, market):
 def test_application_of_init_is_valid_and_has_output(holdfast, tmp_path):
     folder = tmp_path / "hot-sensors"
     assert holdfast("init", folder).code == 0
-    checked = holdfast("check", folder / "app.py", "--trace", folder / "readings.csv", "--rows", 100, "--epochs", 2)
+    checked = holdfast("check", folder / "app.py", "--trace", folder / "readings.csv", "--rows", 100, "--parts", 2)
     assert checked.code == 0
-    assert checked.out == (
-        "hot-sensors: 3 operators, 1 of them stateful: compared\n"
-        "  the first law holds for every operator on 100 tuples cut into 2 epochs\n"
-    )
+    assert "tuples of 3 places of the trace, cut into epochs of 1 s and at random" in checked.out
     replayed = json.loads(holdfast("replay", folder / "app.py", "--trace", folder / "readings.csv", "--json").out)
     assert replayed["rows"]["warnings"] > 0
     assert replayed["scores"]["sum(above) of warnings"] > 0

@@ -12,7 +12,7 @@ from holdfast.app import App, Graph
 from holdfast.engine.analysis import analyse
 from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Span
-from holdfast.engine.first_law import rows_of
+from holdfast.engine.kept_rows import rows_of
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import to_frame
 from holdfast.engine.whole_trace import build_whole_trace

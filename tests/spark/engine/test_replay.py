@@ -117,15 +117,23 @@ def test_empty_epochs_run_only_for_windows(spark):
     assert replay_by_epoch(spark, windowed, sources, cut=ByTime(1.0), epoch_s=1.0).epochs == 3
 
 
-def test_sample_has_the_first_rows_of_all_sources(spark):
+def test_small_trace_is_sampled_whole(spark):
     odd, even = (spark.range(start, 100, 2).selectExpr("id as seq", "id * 2 as x") for start in (1, 2))
-    sample = take_sample(spark, {"odd": odd, "even": even}, rows=7)
-    assert (sample.rows, sample.first, sample.last) == (7, 1, 7)
-    assert [row.seq for row in sample.sources["odd"].collect()] == [1, 3, 5, 7]
-    assert [row.x for row in sample.sources["even"].collect()] == [4, 8, 12]
+    sample = take_sample(spark, {"odd": odd, "even": even}, rows=99, epochs=0, cut=None, seed=1)
+    assert (sample.is_whole, sample.seqs) == (True, tuple(range(1, 100)))
+    assert sample.sources["even"].count() == 49
 
 
-def test_sample_of_many_small_partitions_loses_no_row(spark):
-    scattered = spark.range(1, 1000).repartition(40, F.col("id") % 3).selectExpr("id as seq")
-    sample = take_sample(spark, {"s": scattered}, rows=500)
-    assert sample.rows == sample.sources["s"].count() == 500
+def test_sample_has_rows_from_several_positions(spark):
+    scattered = spark.range(1, 10_000).repartition(40, F.col("id") % 3).selectExpr("id as seq")
+    sample = take_sample(spark, {"s": scattered}, rows=300, epochs=0, cut=None, seed=1)
+    assert [last - first for first, last in sample.stretches] == [99, 99, 99]
+    assert sample.stretches[0] == (1, 100)
+    assert sample.seqs == tuple(seq for first, last in sample.stretches for seq in range(first, last + 1))
+    assert sample.sources["s"].count() == 300
+
+
+def test_sample_has_as_many_epochs_as_asked(spark):
+    rows = spark.range(1, 10_000).selectExpr("id as seq", "timestamp_millis(id * 100) as time")
+    sample = take_sample(spark, {"s": rows}, rows=30, epochs=20, cut=ByTime(1.0), seed=1)
+    assert max(last - first for first, last in sample.stretches) >= 200

@@ -126,9 +126,9 @@ def test_reasons_contain_measurements_without_verdicts():
     views = (view("read", 60.0), view("count", 2.0), view("sum", 0.0))
     choices = [Choice(name, ("a target",)) for name in ("read", "count", "sum", "idle")] + [Choice("echo", (), like="read")]
     because = reasons(Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False), choices)
-    assert because["read"].startswith("an outage of 8 s costs as much as 60 s of output, the largest; ")
-    assert because["count"].startswith("an outage of 8 s costs as much as 2 s of output, 3% of the largest; ")
-    assert because["sum"].startswith("the output stayed within the threshold in every section")
+    assert because["read"].startswith("its loss is critical; an outage of 8 s costs as much as 60 s of output, the largest; ")
+    assert because["count"].startswith("its loss is moderate; an outage of 8 s costs as much as 2 s of output, 3% of the largest; ")
+    assert because["sum"].startswith("its loss is small; the output stayed within the threshold in every section")
     assert because["idle"] == "nothing of it reaches the scored output on this trace"
     assert because["echo"] == f"it behaves like read, which feeds it alone and keeps nothing; of that: {because['read']}"
     assert not any("Protect" in text or "restart is enough" in text for text in because.values())
@@ -137,7 +137,9 @@ def test_reasons_contain_measurements_without_verdicts():
 def test_equally_large_impacts_name_each_other():
     both = Assessment(score_of("out", "sum(x)"), (view("read", 60.0), view("count", 60.0)), (1.0,), 0.0, False)
     because = reasons(both, [Choice(name, ("a target",)) for name in ("read", "count")])
-    assert because["read"].startswith("an outage of 8 s costs as much as 60 s of output, the largest, as is that of count; ")
+    assert because["read"].startswith(
+        "its loss is critical; an outage of 8 s costs as much as 60 s of output, the largest, as is that of count; "
+    )
 
 
 def view(case, impact):

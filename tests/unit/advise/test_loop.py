@@ -87,7 +87,7 @@ class Told(AdviceLoop):
 
 def view(case, impact):
     ones = np.ones(4)
-    offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 2, impact)
+    offset = OffsetView(1000, (0.5,), ones + impact / len(ones), ones, 0, ones * 0.5, 2, impact)
     return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, impact, (offset,), ((0.5,),), 1, (0.5,))
 
 
@@ -194,7 +194,7 @@ def test_terminal_output_names_plans_like_the_page(apart, capsys):
     _print_advice(replace(advice, plans=(*advice.plans, empty)), "no strategy", [])
     message = capsys.readouterr().out
     assert "between arrival orders" not in message
-    assert "plan by measured impacts: count; one failure" in message
+    assert "plan by measured losses: count; one failure" in message
     assert (
         "plan by output fidelity (PPA): nothing: none of its best plans within the budget keeps an output alive; one failure"
         in message

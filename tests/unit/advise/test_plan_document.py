@@ -52,7 +52,7 @@ def test_plan_has_reasons_qualities_and_the_next_unit(advice, tmp_path):
     (replica,) = plan.replicated
     assert replica.task == "count/0"
     assert replica.why == (
-        "Protect it: on average over the offsets its failure costs 47 without a replica and 2 with one; its replica takes 75% of "
+        "Protect it: its failure costs 47 s of output without a replica and 2 s with one; its replica takes 75% of "
         "full replication's CPU. Measured: it is large."
     )
     assert [omitted.task for omitted in plan.unreplicated] == ["read/0", "read/1"]

@@ -45,7 +45,7 @@ LEFT = "Leave it without a replica: "
 
 def test_protected_unit_states_loss_and_price():
     assert SHARE.why("read") == (
-        "Protect it: on average over the offsets its failure costs 10 without a replica and 1 with one; its replica takes 30% of "
+        "Protect it: its failure costs 10 s of output without a replica and 1 s with one; its replica takes 30% of "
         "full replication's CPU. Measured: it was seen."
     )
 
@@ -64,11 +64,11 @@ def test_protected_unit_states_loss_and_price():
         ),
         (
             advised(Budget(replicas=12), weighed("measured", "join", together=9.0), weighed("ic", "read", "sum")),
-            "the plan by measured impacts, which includes it, lost more when all others failed at once (9 against 3)",
+            "the plan by measured losses, which includes it, lost more when all others failed at once (9 s against 3 s)",
         ),
         (
             advised(Budget(replicas=12), weighed("measured", "read", "sum"), weighed("of", "join")),
-            "the plan by output fidelity (PPA), which includes it, lost more when one failed (4.5 against 3.25 on average)",
+            "the plan by output fidelity (PPA), which includes it, lost more when one failed (4.5 s against 3.25 s on average)",
         ),
         (
             advised(Budget(share=0.9), weighed("ic", "read", "sum")),
@@ -95,4 +95,4 @@ def test_unit_without_effect_is_left_unprotected():
 
 def test_unaffordable_unit_also_names_a_rival_plan():
     advice = advised(Budget(share=0.5), weighed("measured", "read", "sum"), weighed("criticality", "join", together=9.0))
-    assert "only 5% of the budget of 50% remains; the plan by measured impacts, weighed along the graph," in advice.why("join")
+    assert "only 5% of the budget of 50% remains; the plan by measured losses, weighed along the graph," in advice.why("join")

@@ -61,7 +61,9 @@ def test_loss_that_hardly_shows_is_called_small():
     first = assess(campaign(), facts(), golden(), result.items)[0]
     advice = advise(first, first.case("quiet"))
     assert advice.verdict == "nothing to protect"
-    assert "its loss is small; an outage of 2 s costs as much as 0.08 (0.08 to 0.08) s of output" in str(advice)
+    assert "Its loss is small, so a restart is enough: an outage of 2 s costs as much as 0.08 (0.08 to 0.08) s of output" in str(
+        advice
+    )
 
 
 def test_advice_promises_no_recovery_after_the_end_of_the_trace():

@@ -132,4 +132,4 @@ def test_json_csv_and_page_agree():
     assert page.count("<svg") == 3 + 1 + 3 + 2
     assert "behaves like loud" in page
     assert "The same goes for calm, which behaves alike." in page
-    assert page.count("Protect it with a replica.") == 1
+    assert page.count("Its loss is critical, so protect it first.") == 1

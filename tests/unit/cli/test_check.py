@@ -3,11 +3,11 @@
 import pytest
 
 
-@pytest.mark.parametrize("sizes", [("--rows", 1), ("--epochs", 1)])
+@pytest.mark.parametrize("sizes", [("--rows", 1), ("--parts", 1)])
 def test_sample_too_small_to_cut_is_refused(holdfast, no_java, shop, sizes):
     ran = holdfast("check", shop, *sizes)
     assert ran.code == 2
-    assert "holdfast: a sample needs at least 2 rows in 2 epochs, got --rows" in ran.err
+    assert "holdfast: a sample needs at least 2 rows in 2 parts, got --rows" in ran.err
 
 
 def test_graph_errors_are_reported_without_spark(holdfast, no_java, shop):

@@ -25,8 +25,8 @@ CHOICES = [Choice("read<r>", ("a source",)), Choice("count", ("stateful",)), Cho
 
 
 def view(case, *impacts):
-    none = np.zeros(1)
-    offsets = tuple(OffsetView(1000 * (k + 1), (0.5,), none, none, 0, none, 2, impact) for k, impact in enumerate(impacts))
+    one = np.ones(1)
+    offsets = tuple(OffsetView(1000 * (k + 1), (0.5,), one + impact, one, 0, one, 2, impact) for k, impact in enumerate(impacts))
     repeated = tuple((0.5, 0.25) for _ in impacts)
     return CaseView(
         case,
@@ -85,7 +85,7 @@ def text():
 
 
 def test_page_states_protection_cost_and_remaining_loss(text):
-    assert "<p>Protect count. It is the plan by measured impacts. Of the" in text
+    assert "<p>Protect count. It is the plan by measured losses. Of the" in text
     assert "That is 1 replica, 0.3 CPU seconds per second at average rates: 75% of the cost of full replication." in visible(text)
     assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (requested: 0.2)." in visible(text)
     assert "<p>strategy.json is an alternative.</p>" in text
@@ -94,7 +94,7 @@ def test_page_states_protection_cost_and_remaining_loss(text):
 
 def test_page_starts_with_the_plan(text):
     why = {cells[0]: cells[3] for cells in rows_of(text) if len(cells) == 4 and cells[2] in ("yes", "no")}
-    assert why["count"].startswith("Protect it: on average over the offsets its failure costs 45 without a replica and 0.75 with")
+    assert why["count"].startswith("Protect it: its failure costs 45 s of output without a replica and 0.75 s with")
     assert why["count"].endswith("its replica takes 75% of full replication&#x27;s CPU. Measured: a &lt; b.")
     assert why["read&lt;r&gt;"].startswith(
         "Leave it without a replica: an internal completeness of 0.2 is reached without it, and its replica takes 25% of"
@@ -146,7 +146,7 @@ def test_bars_have_a_linear_axis_and_table_names(text):
     ticks = sorted({float(label) for label in labels if re.fullmatch(r"[\d.]+", label)})
     assert ticks[0] == 0 and len(ticks) >= 4
     assert {round(after - before, 9) for before, after in pairwise(ticks)} == {ticks[1]}, "as far apart as their values"
-    assert {"measured", "impacts", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
+    assert {"measured losses", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
 
 
 def test_spread_over_seeds_links_to_its_trials(text):
@@ -178,7 +178,7 @@ def test_figure_links_to_its_own_trials(text):
         "count",
     ]
     lines = {cells[0]: cells for cells in rows_of(text.partition('id="cost"')[0]) if len(cells) < 7}
-    assert lines["measured impacts (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
+    assert lines["measured losses (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
     assert lines["output fidelity (PPA)"][3] == '<a href="#trials-5">46</a> (31 to 61)', "of the second campaign, not of the first"
     assert lines["count"][1:] == ['<a href="#trials-2">0.75</a> (0.5 to 1)', '<a href="#trials-1">45</a> (30 to 60)']
     assert lines["idle"][1:] == ["0 (0 to 0)", "0 (0 to 0)"], "there were no trials of what has no tuples to lose"

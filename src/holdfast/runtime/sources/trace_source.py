@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from holdfast.documents.job import Task
 from holdfast.engine.epochs import ByTime, Span, join_spans, spans_of, with_epochs
-from holdfast.engine.first_law import rows_of
+from holdfast.engine.kept_rows import rows_of
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import arrow_schema
 from holdfast.errors import TraceError
