@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -272,3 +273,31 @@ def test_orchestrator_kills_at_transitions_do_not_affect_spark():
     assert document["bystander"]["errors"] == []
     assert document["bystander"]["epochs"] >= 10
     assert process.returncode == 0
+
+
+@pytest.mark.long
+def test_interrupted_run_leaves_a_report_and_can_be_resumed(tmp_path):
+    market, work = tmp_path / "market.parquet", tmp_path / "run"
+    write_market(market, events=200 * 30, seed=1, tickers=50, rate=200.0, peak=400.0)
+    command = [*HOLDFAST, "run", str(EXAMPLE), "--trace", str(market), "--work", str(work), "--nodes", "2", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_until(lambda: len(list(work.glob("out/**/*.parquet"))) >= 3 or process.poll() is not None, limit_s=LIMIT_S)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+    assert process.returncode == 130, errors[-3000:]
+    partial = json.loads(out)
+    assert partial["state"] == "interrupted"
+    assert not any(verdict["holds"] is False for verdict in partial["verdicts"])
+    assert "interrupted" in (work / "run.html").read_text()
+    require_no_processes(tmp_path)
+    resumed = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert resumed.returncode == 0, resumed.stderr[-3000:]
+    document = json.loads(resumed.stdout)
+    assert document["state"] == "completed"
+    assert {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]} == LAW
+    again = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert again.returncode == 2
+    assert "cannot be resumed: its job is completed" in again.stderr

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast.app import App
-from holdfast.engine.trace_reader import open_trace
+from holdfast.engine.trace_reader import open_trace, opened_trace
 from holdfast.errors import TraceError
 
 SCHEMA = "seq long, time timestamp, ticker string, price double"
@@ -249,3 +249,28 @@ def test_seq_shared_by_two_sources_is_reported(spark, tmp_path):
 
 def test_seq_begins_at_zero_or_later(spark, tmp_path):
     assert refused(spark, written(tmp_path, rows([-1, 0]))).endswith("begins with seq -1; seq must be at least 0")
+
+
+def lines(folder: Path, name: str, *texts: str) -> str:
+    (folder / name).write_text("\n".join(texts) + "\n")
+    return str(folder / name)
+
+
+def test_json_lines_are_read(spark, tmp_path):
+    row = '{"seq": 1, "time": "2024-01-01T12:00:00Z", "ticker": "A", "price": 1.5}'
+    frame = open_trace(spark, graph_of(), lines(tmp_path, "trades.jsonl", row), scratch=tmp_path / "scratch")["trades"]
+    assert [tuple(each) for each in frame.select("seq", "ticker", "price").collect()] == [(1, "A", 1.5)]
+    assert dict(frame.dtypes)["time"] == "timestamp"
+
+
+def test_column_that_cannot_be_parsed_is_named(spark, tmp_path):
+    path = lines(tmp_path, "trades.csv", "seq,time,ticker,price", "1,2024-01-01T12:00:00Z,A,1.5", "2,noon,A,2.5")
+    assert f"trace '{path}' cannot be read in column 'time': " in refused(spark, path, scratch=tmp_path / "scratch")
+
+
+@pytest.mark.parametrize(("moment", "warned"), [("2024-01-01 12:00:00", True), ("2024-01-01T12:00:00+02:00", False)])
+def test_times_without_a_zone_cause_a_warning(spark, tmp_path, capsys, moment, warned):
+    path = lines(tmp_path, "trades.csv", "seq,time,ticker,price", f"1,{moment},A,1.5")
+    with opened_trace(spark, graph_of(), path):
+        pass
+    assert (f"column 'time' of trace '{path}' has no time zone, such as in '{moment}'" in capsys.readouterr().err) == warned
