@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from holdfast.advise.budget import Budget, Prices, ranked
@@ -11,6 +12,7 @@ from holdfast.advise.protection_units import Units
 from holdfast.advise.reasons import counted, percent, reason_of
 from holdfast.assess.advice import advise as advised
 from holdfast.assess.assessment import Assessment
+from holdfast.assess.damage import CERTAIN, certainty
 from holdfast.assess.targets import Choice
 
 
@@ -106,6 +108,23 @@ class Advice:
             "when one unit fails."
         )
 
+    @property
+    def confidence(self) -> str:
+        """How certain the choice is, as text: which protected and unprotected units cannot be told apart by their losses."""
+        protected = self.chosen.candidate.protected
+        others = [name for name in self.ranking if name not in protected and name not in self.prices.unreplicable]
+        pairs = [(one, other) for one in protected for other in others if self.single[one].mean >= self.single[other].mean > 0]
+        likely = {pair: certainty(*(self.single[name].by_offset for name in pair)) for pair in pairs}
+        if any(isnan(probability) for probability in likely.values()):
+            return "With one offset it is unknown how certain the ranking is."
+        close = [f"{one} and {other} ({percent(p)})" for (one, other), p in likely.items() if p < CERTAIN]
+        if close:
+            return (
+                "Another trace may lead to another choice, because the intervals of these losses overlap (in parentheses how "
+                f"likely the first loses more): {', '.join(close)}."
+            )
+        return "Each protected unit loses more than each unprotected one at a confidence of at least 95%." if pairs else ""
+
     def loss_with_plan(self, operator: str) -> Loss:
         """Return the loss of a unit's failure under the plan: with its replica, if it has one."""
         return self.failing_over[operator] if operator in self.chosen.candidate.protected else self.single[operator]
@@ -160,6 +179,7 @@ class Advice:
             "protect": [{"operator": name, "why": self.why(name), "alone": _loss(self.single[name])} for name in protected],
             "objective": chosen.candidate.objective,
             "chosen_for": self.chosen_for,
+            "confidence": self.confidence,
             "cost": {
                 "replicas": self.replicas,
                 "cpu_s_per_s": sum(self.prices.cpu[name] for name in protected),

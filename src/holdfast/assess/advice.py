@@ -70,10 +70,10 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
             f"{view.lasting.offset:,}"
         )
     elif at_once:
-        recovered = f"the output is correct as soon as it resumes (after {_sections(view.recovery)})"
+        recovered = f"the output is correct as soon as it resumes (after {_seconds(view, view.recovery)})"
     else:
         worst = ", the longest of all" if view.recovery == longest and len(assessment.cases) > 1 else ""
-        recovered = f"the output is correct again after {_sections(view.recovery)}{worst}"
+        recovered = f"the output is correct again after {_seconds(view, view.recovery)}{worst}"
     reasons = [
         f"an outage of {view.longest_s:g} s costs as much as {view.damage.output} s of output, {_share(share, equals)}",
         *_thin(view),
@@ -114,6 +114,10 @@ def _too_long(view: CaseView) -> tuple[str, ...]:
     if view.outage_sections > 2:
         return ()
     return ("but a section is longer than the longest outage: shorter sections (--section) may show more",)
+
+
+def _seconds(view: CaseView, sections: int) -> str:
+    return f"{sections * view.section_s:.3g} s, which are {_sections(sections)}"
 
 
 def _sections(count: int) -> str:

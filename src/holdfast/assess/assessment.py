@@ -145,7 +145,7 @@ class Assessment:
     @property
     def certainties(self) -> tuple[float, ...]:
         """How likely each case of the ranking loses more output than the next one."""
-        return tuple(certainty(worse.damage, other.damage) for worse, other in pairwise(self.ranking))
+        return tuple(certainty(worse.damage.output_s, other.damage.output_s) for worse, other in pairwise(self.ranking))
 
     def case(self, name: str) -> CaseView:
         return next(view for view in self.cases if view.case == name)

@@ -261,6 +261,8 @@ def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> N
     click.echo(
         f"When everything without a replica fails at once: {chosen.together.mean:,.3g} s of output, with {advice.completeness}."
     )
+    if advice.confidence:
+        click.echo(advice.confidence)
     for name in advice.ranking:
         mark = "*" if name in chosen.candidate.protected else " "
         click.echo(f" {mark} {name}: {advice.single[name].interval} s of output")

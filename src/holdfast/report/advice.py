@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 VERDICT_WORDS = {True: "yes", False: "no", None: "shows nothing"}
 ALONE = "failing-alone"
 """Anchor of the table of losses when each operator fails alone. The expected loss of one failure is their mean."""
+SINKS = "The sinks are cheap; 'holdfast run' gives each a replica too."
 COST = "cost"
 """Anchor of the table of replica costs."""
 PROFILE, RATES, RUN = "descriptor.yaml", "topology.yaml", "verify/run/"
@@ -70,40 +71,45 @@ def advice_page(
     trials = _Trials(campaigns)
     chosen = advice.chosen
     expected = (
-        f"When one operator fails, the output's expected quality impact falls from {_expected(advice.unprotected)} "
-        f"to {_expected(chosen.single)}: {_link(f'{advice.remaining:.1%}', ALONE)} remains. "
+        f"A failure of {advice.outage_s:g} s costs {_expected(advice.unprotected)} s of output on average without any replica, and "
+        f"{_expected(chosen.single)} s with these: {_link(f'{advice.remaining:.1%}', ALONE)} remains. "
         "When everything without a replica fails at "
-        f'once it is {trials.figure(chosen.together)}, with <a href="{RATES}">{escape(advice.completeness)}</a>.'
+        f'once it costs {trials.figure(chosen.together)} s, with <a href="{RATES}">{escape(advice.completeness)}</a>.'
     )
     parts = [
-        paragraph(f"Protect {_and(chosen.candidate.protected)}. {advice.chosen_for}"),
+        heading("What to protect"),
+        paragraph(f"Protect {_and(chosen.candidate.protected)}. {advice.chosen_for} {SINKS if chosen.candidate.protected else ''}"),
+        heading("What it costs"),
         _cost(advice),
-        f"<p>{expected}</p>",
-        f'<p class="note">Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of '
-        f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); each is the mean over the offsets "
-        f"that were tried, followed by the least and the greatest in brackets. {_orders(advice, trials)}</p>",
         _next(advice.next_unit(), trials),
+        heading("What is lost otherwise"),
+        f"<p>{expected}</p>",
+        f'<p class="note">An outage lasts {advice.outage_s:g} s at the peak rate, or {advice.failover_s:g} s where a replica takes '
+        "over. Losses are seconds of usual output: the score that is missing or wrong, divided by what the output usually scores "
+        "in a second. Each is the mean over the offsets that were tried, followed by the least and the greatest in brackets.</p>",
+        heading("How certain that is"),
+        f"<p>{escape(advice.confidence)} {_orders(advice, trials)}</p>",
         *(paragraph(text) for text in notes),
         *(_verified(advice, verified, trials) if verified is not None else ()),
         heading("Why"),
         paragraph(_sections(next(iter(campaigns.values()))[0]), note=True),
         table(
-            ("operator", "mean impact when it fails alone", "replica", "why"),
+            ("operator", "lost when it fails alone (s)", "replica", "why"),
             _why(advice, trials),
             words=("why",),
             names=("replica",),
         ),
         heading("Other plans of the same budget"),
         table(
-            ("plan by", "protects", "one failure", "all others at once", "completeness then"),
+            ("plan by", "protects", "one failure (s)", "all others at once (s)", "completeness then"),
             _plans(advice, trials),
             words=("plan by", "protects"),
         ),
         cards([_plot(advice)]),
         f'<h2 id="{ALONE}">When one operator fails</h2>',
         paragraph(
-            "What the failure of each operator costs under each plan, with a replica or without. The expected loss of one failure "
-            "is the mean over the operators, because each is equally likely to fail.",
+            "The seconds of output that the failure of each operator costs under each plan, with a replica or without. The "
+            "expected loss of one failure is the mean over the operators, because each is equally likely to fail.",
             note=True,
         ),
         table(("operator", *(OBJECTIVE_NAMES[each.candidate.objective] for each in advice.plans)), _alone(advice, trials)),
@@ -141,7 +147,7 @@ def _next(following: Next | None, trials: _Trials) -> str:
         return paragraph("Everything has a replica, so a higher budget buys nothing.")
     return (
         f"<p>The next: {escape(following.description)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
-        f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: "
+        f"replication's CPU. Its failure would then cost {trials.figure(following.after)} s of output: "
         f"{_link(f'{following.remaining:.1%}', ALONE)} of the expected loss would remain.</p>"
     )
 
@@ -247,10 +253,10 @@ def _plot(advice: Advice) -> str:
         axes.set_xticks([n + 0.2 for n in range(len(names))], names)
         axes.set_ylim(bottom=0)
         axes.locator_params(axis="y", nbins=5)
-        axes.set(xlabel="plan by", ylabel="expected quality impact")
+        axes.set(xlabel="plan by", ylabel="output lost (s)")
         axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return draw_svg(draw, label="Expected quality impact by plan")
+    return draw_svg(draw, label="Output lost by plan, in seconds")
 
 
 def _expected(expected: Expected) -> Markup:

@@ -23,8 +23,7 @@ from holdfast.report.assessment_words import how_it_was_run, local_caption, perc
 from holdfast.report.json_values import finite
 from holdfast.report.page import cards, heading, html_page, paragraph, table
 
-RANKING = ("rank", "operator", "what to do", "because")
-DAMAGE = ("operator", "seconds of wrong output", "output lost (s)", "recovery (s)", "rank")
+RANKING = ("operator", "its loss", "output lost (s)", "wrong for (s)", "recovery (s)", "loses more than the next")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
 WHAT_IF = (
     *("when it fails", "replicated group", "failover"),
@@ -99,16 +98,17 @@ def assessment_page(
     parts = [
         paragraph(summary(campaign, facts, first)),
         *(paragraph(f"Warning: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
-        heading("Who needs protection"),
-        table(RANKING, _ranking_rows(campaign, first, choices), words=("what to do", "because"), names=("operator",)),
-        heading("What a failure costs"),
-        table(DAMAGE, _damage_rows(campaign, first), names=("operator",)),
+        heading("What to protect, what is lost otherwise, and how certain that is"),
+        table(RANKING, _ranking_rows(campaign, first), words=("its loss",)),
         paragraph(
-            f"Means over {len(campaign.offsets)} offsets, longest outage; in parentheses their {CONFIDENCE:.0%} confidence "
-            f"interval ({METHOD}). Output lost: the score that is missing or wrong, as seconds in which the output scores as "
-            "much. Rank: how likely this operator loses more than the next one (paired t-test over the offsets).",
+            f"An outage of {first.cases[0].longest_s:g} s without a replica: means over {len(campaign.offsets)} offsets, in "
+            f"parentheses their {CONFIDENCE:.0%} confidence interval ({METHOD}). Output lost: the score that is missing or wrong, "
+            "as seconds in which the output scores as much. Certain: a paired t-test over the offsets. What a replica costs, and "
+            "what a budget should buy, is the subject of holdfast advise.",
             note=True,
         ),
+        heading("Why"),
+        table(("operator", "because"), _reason_rows(campaign, first, choices), words=("because",)),
         heading("The four metrics"),
         table(COLUMNS, [metric_row(view) for view in first.cases]),
         paragraph(
@@ -142,12 +142,20 @@ def assessment_page(
     return html_page(title(campaign), parts)
 
 
-def _damage_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
-    """Return a row per operator: its damage in seconds, and how certain its rank is."""
+def _ranking_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
+    """Return a row per operator: how important its loss is, the loss in seconds, and how certain its rank is."""
     ranked = unprotected_ranking(campaign, assessment)
-    certain = [*(certainty_text(certainty(one.damage, other.damage)) for one, other in pairwise(ranked)), "-"]
+    losses = [view.damage.output_s for view in ranked]
+    certain = [*(certainty_text(certainty(one, other)) for one, other in pairwise(losses)), "-"]
     return [
-        (view.case, str(view.damage.affected), str(view.damage.output), str(view.damage.recovery), rank)
+        (
+            view.case,
+            advise(assessment, view).action.removeprefix("Its loss is "),
+            str(view.damage.output),
+            str(view.damage.affected),
+            str(view.damage.recovery),
+            rank,
+        )
         for view, rank in zip(ranked, certain, strict=True)
     ]
 
@@ -188,12 +196,12 @@ def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
     return [heading(f"How the damage of {name} grows with the outage"), cards(growth_plots(assessment, campaign))]
 
 
-def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
+def _reason_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for rank, view in enumerate(unprotected_ranking(campaign, assessment), start=1):
-        advice, others = advise(assessment, view), sharing(view, choices)
+    for view in unprotected_ranking(campaign, assessment):
+        because, others = advise(assessment, view).because, sharing(view, choices)
         same = f" The same goes for {', '.join(others)}, which behave{'s' if len(others) == 1 else ''} alike." if others else ""
-        rows.append((str(rank), view.case, f"{advice.action}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
+        rows.append((view.case, f"{because[:1].upper()}{because[1:]}.{same}"))
     return rows
 
 
@@ -251,13 +259,14 @@ def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list
 
 
 def _score_document(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> dict[str, Any]:
+    ranked = unprotected_ranking(campaign, assessment)
     return {
         "score": assessment.score.expression,
         "golden": list(assessment.golden),
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
-        "ranking": [view.case for view in unprotected_ranking(campaign, assessment)],
-        "certainty": finite([certainty(a.damage, b.damage) for a, b in pairwise(unprotected_ranking(campaign, assessment))]),
+        "ranking": [view.case for view in ranked],
+        "certainty": finite([certainty(a.damage.output_s, b.damage.output_s) for a, b in pairwise(ranked)]),
         "what_if": [asdict(each) for each in compare_with_replicas(campaign, assessment)],
         "growth": [{"seconds": s, "recovery": view.recovery, "impact": view.impact} for s, view in assessment.growth],
         "cases": [_case_document(assessment, view, choices) for view in assessment.cases],

@@ -47,7 +47,7 @@ def _lost(view: CaseView) -> str:
 
 
 def _recovered(view: CaseView) -> str:
-    return "not settled when the trace ended" if view.lasting else f"{_counted(view.recovery, 'section')} to recover"
+    return "not settled when the trace ended" if view.lasting else f"{view.recovery * view.section_s:.3g} s to recover"
 
 
 def _counted(count: int, what: str) -> str:

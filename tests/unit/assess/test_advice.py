@@ -18,7 +18,7 @@ def test_advice_names_the_deciding_metric():
     assert "an outage of 2 s costs as much as 12 (12 to 12) s of output, the largest" in str(loud)
     assert "the longer the outage, the more quality rises above the truth (correlation 1.00)" in str(loud)
     assert quiet.verdict == "candidate"
-    assert "the output is correct as soon as it resumes (after 2 sections)" in str(quiet)
+    assert "the output is correct as soon as it resumes (after 4 s, which are 2 sections)" in str(quiet)
 
 
 def test_advice_warns_of_sections_longer_than_the_outage():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.assess.assessment import assess
-from holdfast.assess.damage import Damage, Interval, certainty, output_lost
+from holdfast.assess.damage import Interval, certainty, output_lost
 
 from .computed_campaign import SECTIONS, campaign, facts, golden, outcomes
 
@@ -20,7 +20,7 @@ def test_damage_is_given_in_seconds_of_output():
     assert loud.output_s == (12.0, 12.0)  # 150 too much in 4 sections of 100
     assert loud.recovery_s == (8.0, 8.0)
     assert (quiet.affected_s, quiet.output_s) == ((4.0, 4.0), (4.0, 4.0))
-    assert certainty(loud, quiet) == 1.0
+    assert certainty(loud.output_s, quiet.output_s) == 1.0
     assert first.certainties == (1.0, 1.0)
 
 
@@ -43,13 +43,13 @@ def test_interval_of_one_offset_is_unknown():
     one = Interval.of([3.0])
     assert (one.mean, str(one)) == (3.0, "3")
     assert math.isnan(one.low)
-    assert math.isnan(certainty(Damage((1.0,), (1.0,), (1.0,)), Damage((0.0,), (0.0,), (0.0,))))
+    assert math.isnan(certainty((1.0,), (0.0,)))
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=6), st.lists(st.floats(0, 1e6), min_size=2, max_size=6))
 def test_certainties_of_opposite_orders_add_up_to_one(one, other):
     count = min(len(one), len(other))
-    a, b = (Damage((0.0,) * count, tuple(values[:count]), (0.0,) * count) for values in (one, other))
+    a, b = one[:count], other[:count]
     assert certainty(a, b) + certainty(b, a) == pytest.approx(1.0)
 
 

@@ -16,7 +16,7 @@ def test_writes_an_application_with_a_trace(tmp_path):
     assert result.exit_code == 0
     app = load_app(tmp_path / "hot-sensors" / "app.py")
     assert app.name == "hot-sensors"
-    assert app.graph().order == ("readings", "plausible", "compared", "warm", "warnings")
+    assert app.graph().order == ("readings", "plausible", "usual", "warm", "warnings")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "hot-sensors" / "readings.csv").read_text())))
     assert [int(row["seq"]) for row in rows] == list(range(1, len(rows) + 1))
 

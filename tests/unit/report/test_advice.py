@@ -87,7 +87,7 @@ def text():
 def test_page_states_protection_cost_and_remaining_loss(text):
     assert "<p>Protect count. It is the plan by measured losses. Of the" in text
     assert "That is 1 replica, 0.3 CPU seconds per second at average rates: 75% of the cost of full replication." in visible(text)
-    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (requested: 0.2)." in visible(text)
+    assert "fails at once it costs 3.5 (2.5 to 4.5) s, with an internal completeness of 0.25 (requested: 0.2)." in visible(text)
     assert "<p>strategy.json is an alternative.</p>" in text
     assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in visible(text)
 
@@ -190,8 +190,8 @@ def test_trial_headings_name_their_outage(text):
 
 
 def test_column_of_means_is_named_so(text):
-    assert "<th>mean impact when it fails alone</th>" in re.sub(r"<th[^>]*>", "<th>", text)
-    assert "each is the mean over the offsets that were tried, followed by the least and the greatest in brackets." in visible(text)
+    assert "<th>lost when it fails alone (s)</th>" in re.sub(r"<th[^>]*>", "<th>", text)
+    assert "Each is the mean over the offsets that were tried, followed by the least and the greatest in brackets." in visible(text)
 
 
 def test_cells_are_labelled_on_narrow_screens(text):
