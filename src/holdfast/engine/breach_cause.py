@@ -11,6 +11,7 @@ from holdfast.engine.operator_call import call_operator
 from holdfast.engine.operator_check import OperatorCheck, StrayRow, format_row
 from holdfast.engine.plan_inspection import grouping_keys, looking_ahead
 from holdfast.engine.row_comparison import Difference
+from holdfast.engine.rule_coverage import is_exercised
 
 EVERYTHING = 1 << 40
 """More rows than any key has, to test whether an operator would obey the law if it kept all past rows."""
@@ -130,7 +131,7 @@ def _sufficient_rule(check: OperatorCheck, short: OperatorCheck, stream: str, ot
         shortest = _shortest(first, sorted(lengths), partial(holds, within=short))
         if shortest is not None and not holds(shortest, within=check):
             shortest = _shortest(first, [n for n in sorted(lengths) if n > shortest.n], partial(holds, within=check))
-        if shortest is not None:
+        if shortest is not None and is_exercised(shortest, check.whole[stream], check.spans):
             return shortest
     return None
 

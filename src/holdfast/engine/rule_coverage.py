@@ -19,8 +19,13 @@ def unexercised_rules(graph: Graph, streams: Mapping[str, pa.Table], spans: Sequ
         f"{rule} of operator '{operator.name}' is not exercised: {_missing(rule, stream)}"
         for operator in graph.operators
         for stream, rule in operator.keep.items()
-        if not any(_drops(rule, before, after, span) for before, after, span in _divisions(streams[stream], spans))
+        if not is_exercised(rule, streams[stream], spans)
     ]
+
+
+def is_exercised(rule: LastRows | LastEpochs, rows: pa.Table, spans: Sequence[Span]) -> bool:
+    """Return whether the rule drops rows of a stream that a longer rule would still give to the operator."""
+    return any(_drops(rule, before, after, span) for before, after, span in _divisions(rows, spans))
 
 
 def _divisions(rows: pa.Table, spans: Sequence[Span]) -> Iterator[tuple[pa.Table, pa.Table, Span]]:
