@@ -156,7 +156,7 @@ def test_check_without_a_trace_checks_the_definitions(holdfast, bargain):
 
 
 def test_check_reports_all_errors_at_once(holdfast, written, market):
-    ran = holdfast("check", written(BROKEN), "--trace", market, "--rows", 120, "--parts", 4)
+    ran = holdfast("check", written(BROKEN), "--trace", market, "--parts", 4)
     assert ran.code == 2
     assert ran.out == ""
     assert "application 'broken' has 3 errors:" in ran.err
