@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Pace, Trial
-from holdfast.assess.damage import Damage, certainty, output_lost
+from holdfast.assess.damage import Damage, output_lost
 from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.output_score import OutputScore, score_of
 from holdfast.assess.trial_scores import Outcomes, Parts, TrialGrid, TrialScores, collect_scores, sections_of
@@ -141,11 +140,6 @@ class Assessment:
     def ranking(self) -> tuple[CaseView, ...]:
         """The cases from most to least critical: by the output lost, then quality impact, then name."""
         return tuple(sorted(self.cases, key=lambda view: (-view.damage.output.mean, -view.impact, view.case)))
-
-    @property
-    def certainties(self) -> tuple[float, ...]:
-        """How likely each case of the ranking loses more output than the next one."""
-        return tuple(certainty(worse.damage.output_s, other.damage.output_s) for worse, other in pairwise(self.ranking))
 
     def case(self, name: str) -> CaseView:
         return next(view for view in self.cases if view.case == name)

@@ -21,7 +21,6 @@ def test_damage_is_given_in_seconds_of_output():
     assert loud.recovery_s == (8.0, 8.0)
     assert (quiet.affected_s, quiet.output_s) == ((4.0, 4.0), (4.0, 4.0))
     assert certainty(loud.output_s, quiet.output_s) == 1.0
-    assert first.certainties == (1.0, 1.0)
 
 
 def test_nearly_empty_sections_cannot_dominate_the_damage():
