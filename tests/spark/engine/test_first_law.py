@@ -85,7 +85,7 @@ def test_unbounded_operator_is_advised_to_keep_a_state_table(tools, judged):
     app = app_of(tools, totals=(totals, last_rows(1, by="k")))
     one_key = table().set_column(1, "k", pa.array([0] * 30, pa.int32()))
     assert judged(app, s=one_key)["totals"].advice == (
-        "it looks further back than last_rows(1, by=k) keeps, by far: keep more rows, or use a state table"
+        "it looks further back than last_rows(1, by=k) keeps, by far: keep more rows, or use a state_table"
     )
 
 
