@@ -96,7 +96,11 @@ class FirstLawCheck:
             sample = take_sample(self.spark, sources, rows=rows * factor, epochs=MARGIN * self._window, cut=own, seed=self.seed)
             runs = [self._run(sample, cut) for cut in (own, self._random_epochs(sample)) if cut is not None]
             unexercised = [unexercised_rules(self.graph, run.whole, run.spans) for run in runs]
-            warnings = [sentence for sentence in unexercised[0] if all(sentence in others for others in unexercised)]
+            warnings = [
+                sentence  # a window of epochs may depend on `time`, so random epochs do not exercise it
+                for sentence, rule in unexercised[0].items()
+                if isinstance(rule, LastEpochs) or all(sentence in others for others in unexercised)
+            ]
             if not warnings or sample.is_whole:
                 break
         number, total = count(), len(runs) * len(only)
