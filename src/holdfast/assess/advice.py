@@ -9,10 +9,6 @@ import numpy as np
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import THIN, correlation, fitted_line
 
-CRITICAL = 1 / 3
-"""A loss of at least this share of the largest is critical, unless it only comes from missing output during the outage."""
-SMALL = 0.05
-"""A loss of output for less than this share of the longest outage is small: even a failure of that length hardly shows."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
@@ -83,10 +79,10 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     if unpredictable:
         reasons.append(f"the effect of its failure depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
-    if losses[view.case] < SMALL * view.longest_s:
+    if losses[view.case] < assessment.small * view.longest_s:
         return OperatorAdvice(view.case, "nothing to protect", tuple(reasons))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # missing output is an error of 1 per section
-    if share >= CRITICAL and not no_worse_than_silence:
+    if share >= assessment.critical and not no_worse_than_silence:
         return OperatorAdvice(view.case, "protect", tuple(reasons))
     return OperatorAdvice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
 

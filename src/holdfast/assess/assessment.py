@@ -11,7 +11,7 @@ from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Pace, Trial
-from holdfast.assess.damage import Damage, output_lost
+from holdfast.assess.damage import CRITICAL, SMALL, Damage, output_lost
 from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.output_score import OutputScore, score_of
 from holdfast.assess.trial_scores import Outcomes, Parts, TrialGrid, TrialScores, collect_scores, sections_of
@@ -135,6 +135,8 @@ class Assessment:
     spread_warning: bool
     growth: tuple[tuple[float, OffsetView], ...] = ()
     """Only for the first score: every outage of the most critical case at its worst offset, in seconds, with its results."""
+    critical: float = CRITICAL
+    small: float = SMALL
 
     @property
     def ranking(self) -> tuple[CaseView, ...]:
@@ -195,7 +197,15 @@ class _Assessor:
         totals = tuple(self._score.over(run) for run in self._golden)
         spread = metrics.spread(totals)
         cases = tuple(self._case(case.name) for case in self._campaign.cases)
-        return Assessment(self._score, cases, totals, spread, spread > self._campaign.threshold)
+        return Assessment(
+            self._score,
+            cases,
+            totals,
+            spread,
+            spread > self._campaign.threshold,
+            critical=self._campaign.critical,
+            small=self._campaign.small,
+        )
 
     def _case(self, name: str) -> CaseView:
         tuples, longest = self._grid.tuples[name], self._grid.longest[name]

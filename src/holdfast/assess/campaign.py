@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.assess.arrival_jitter import FURTHEST_JITTER
 from holdfast.assess.case import Case, Pace, Trial
+from holdfast.assess.damage import CRITICAL, SMALL
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
 from holdfast.documents.fault import StreamFault, fault_from_document
 from holdfast.errors import CompoundError, HoldfastError
@@ -39,6 +40,8 @@ class Campaign:
     section: int = 5000
     threshold: float = THRESHOLD
     percentile: float = PERCENTILE
+    critical: float = CRITICAL
+    small: float = SMALL
     jitter: int = 8
     seed: int = 1
     affected: int | None = None
@@ -59,6 +62,11 @@ class Campaign:
         errors += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
         if not 0 < self.threshold < math.inf:
             errors.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
+        errors += [
+            f"{name} is a share from 0 to 1, got {share:g}"
+            for name, share in (("critical", self.critical), ("small", self.small))
+            if not 0 <= share <= 1
+        ]
         if not 0 <= self.jitter <= FURTHEST_JITTER:
             errors.append(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {self.jitter}")
         errors += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]

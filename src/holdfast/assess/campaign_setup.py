@@ -15,6 +15,7 @@ from holdfast.assess.campaign import PACES, Campaign
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_fit import Rates
 from holdfast.assess.case import Case, Tempo
+from holdfast.assess.damage import CRITICAL, SMALL
 from holdfast.assess.fitting import (
     cases_reaching,
     cases_with_fractions,
@@ -44,6 +45,8 @@ DEFAULT_OPTIONS: Mapping[str, Any] = {
     "section": None,
     "threshold": THRESHOLD,
     "percentile": PERCENTILE,
+    "critical": CRITICAL,
+    "small": SMALL,
     "jitter": 8,
     "seed": 1,
     "affected": None,
@@ -175,6 +178,8 @@ def campaign_figures(options: Mapping[str, Any], *, fault: Mapping[str, Any] | N
         "fault": fault or parse_fault(options["fault"], side=options.get("side", "input")),
         "threshold": options["threshold"],
         "percentile": options["percentile"],
+        "critical": options["critical"],
+        "small": options["small"],
         "jitter": options["jitter"],
         "seed": options["seed"],
     }

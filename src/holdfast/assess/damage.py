@@ -14,6 +14,10 @@ from holdfast.assess.keyed_seqs import Floats
 
 CONFIDENCE = 0.95
 METHOD = "Student's t over the offsets"
+CRITICAL = 1 / 3
+"""A loss of at least this share of the largest is critical, unless it only comes from missing output during the outage."""
+SMALL = 0.05
+"""A loss of output for less than this share of the longest outage is small: even a failure of that length hardly shows."""
 CERTAIN = 0.95
 """The probability from which on one case counts as worse than another."""
 

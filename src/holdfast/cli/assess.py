@@ -92,6 +92,10 @@ if TYPE_CHECKING:
 @click.option("--threshold", type=float, default=0.03, show_default=True, help="Relative error up to which a section is correct.")
 @click.option("--percentile", type=float, default=0.9, show_default=True, help="Share of wrong sections that recovery covers.")
 @click.option(
+    "--critical", type=float, default=1 / 3, show_default="1/3", help="A loss from this share of the largest is critical."
+)
+@click.option("--small", type=float, default=0.05, show_default=True, help="A loss below this share of the outage is small.")
+@click.option(
     "--affected", type=click.IntRange(min=1), metavar="TUPLES", help="Source tuples that a fault affects. [default: computed]"
 )
 @click.option(

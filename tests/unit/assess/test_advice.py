@@ -61,6 +61,8 @@ def test_loss_that_hardly_shows_is_called_small():
     first = assess(campaign(), facts(), golden(), result.items)[0]
     advice = advise(first, first.case("quiet"))
     assert advice.verdict == "nothing to protect"
+    strict = assess(campaign(small=0.01), facts(), golden(), result.items)[0]
+    assert advise(strict, strict.case("quiet")).verdict == "candidate"
     assert "Its loss is small, so a restart is enough: an outage of 2 s costs as much as 0.08 (0.08 to 0.08) s of output" in str(
         advice
     )
