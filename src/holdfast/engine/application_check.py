@@ -116,6 +116,7 @@ class FirstLawCheck:
             else:
                 name = breach.operator.name
                 warnings.append(f"with epochs at other times ('{name}' holds with epochs of {self.epoch_s:g} s): {breach}")
+        progress(total, total)
         places = "the whole trace" if sample.is_whole else f"{len(sample.stretches)} places of the trace"
         cut = f"{runs[0].spans[-1].last - runs[0].spans[0].first + 1:,} epochs" if own is None else f"epochs of {self.epoch_s:g} s"
         text = f"{len(sample.seqs):,} tuples of {places}, cut into {cut}" + (" and at random" if own is not None else "")
