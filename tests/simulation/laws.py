@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .seams import Codec
     from .world import JobModel, World
 
+NOTICED_S = 6.0
+"""After this time the orchestrator has noticed that a task is dead, and has stored when."""
 WORK_S = 20.0
 """How long a replica that can work may take at most for an epoch whose inputs are there, with the epochs before it."""
 SLACK_S = 14.0
@@ -215,7 +217,8 @@ class Watch:
         orchestrator, machine = world.orchestrator, world.orchestrator_machine
         acts = orchestrator is not None and orchestrator.answers and not orchestrator.recovering
         if not acts or max(machine.cut_until_s, machine.full_until_s) > now_s:
-            self._ready_since_s = now_s
+            self._ready_since_s = now_s  # and it has not noticed what died only just now
+            self._down_since_s = {task: since_s for task, since_s in self._down_since_s.items() if now_s - since_s > NOTICED_S}
             return
         for model in world.jobs.values():
             for task in model.layout.tasks if model.placed else ():
