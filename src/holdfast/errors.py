@@ -54,6 +54,10 @@ class ExternalError(UnavailableError):
     """What a source reads or a sink writes cannot be reached at present, for example because a broker does not answer."""
 
 
+class KeptRowsRemovedError(HoldfastError):
+    """The files of a replica's kept rows were removed. It must continue from the newest checkpoint."""
+
+
 class TrimmedError(HoldfastError):
     """A reader is behind all known consumers, and what it wants to read was trimmed. It must continue from a newer checkpoint."""
 

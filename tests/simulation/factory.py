@@ -72,7 +72,7 @@ class SimFactory(ReplicaFactory):
         return created
 
     def _compute(self, task: Task) -> SimCompute:  # type: ignore[override]
-        return SimCompute(self.graph, task, self._world.turn, self._world.scheduler.take_trap)
+        return SimCompute(self.graph, task, self._world.turn, self._world.scheduler.take_trap, self.store, self._open_store)
 
     def _stream_schemas(self) -> dict[str, pa.Schema]:
         return dict.fromkeys(self.graph.nodes, SCHEMA)

@@ -24,7 +24,8 @@ REST_S = 240.0
 class Config:
     """What a schedule runs. `seed` determines the interleaving. `replicas` is the number of replicas per task, in order. A second
     job reads a stream of the first one from `joins_s` on. With a strategy, the rates decide which replicas are active.
-    The first job is canceled at `canceled_s`, and a successor continues its log."""
+    The first job is canceled at `canceled_s`, and a successor continues its log. Executors store the rows of epochs of at least
+    `executor_rows` rows."""
 
     seed: int
     workload: int
@@ -43,6 +44,7 @@ class Config:
     joins_s: float | None = None
     strategy: bool = False
     canceled_s: float | None = None
+    executor_rows: int = 100_000
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ def draw_schedule(seed: int) -> Schedule:
         restart=rng.choice(["elsewhere", "elsewhere", "here", "missing"]),
         observe_every_s=rng.choice([0.5, 1.0, 2.0]),
     )
+    config = replace(config, executor_rows=random.Random(f"paths {seed}").choice([1, 12, 100_000, 100_000]))
     if rng.random() < 0.25 and config.correction and load.feed == "trace" and shared_stream(load) is not None:
         config = replace(config, joins_s=round(rng.random() * 18, 2))
     elif rng.random() < 0.25:
@@ -114,8 +117,8 @@ def play(schedule: Schedule, *, keep: list[World] | None = None) -> Outcome:
     """Run a schedule and check the laws."""
     rows.limit_memory()
     codec = seams.Codec()
+    config = schedule.config
     with seams.installed(codec):
-        config = schedule.config
         scheduler = Scheduler(config.seed)
         world = World(scheduler, nodes=config.nodes, offsets_s=list(config.offsets_s), observe_every_s=config.observe_every_s)
         if keep is not None:
@@ -197,6 +200,7 @@ def _model_of(number: int, load: Workload, config: Config, *, give_up_after: int
             "reroute_after_s": 3.0,
             "secondary": config.secondary,
             "patience_s": config.patience_s,
+            "executor_rows": config.executor_rows,
             "retries": 3,
         }
     )

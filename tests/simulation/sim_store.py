@@ -9,7 +9,7 @@ from holdfast.log import Store
 from .scheduler import Scheduler
 
 Folders = dict[str, dict[str, bytes]]
-NESTED = ("readers", "writes", "fences")
+NESTED = ("readers", "writes", "fences", "kept", "checkpoints")
 """The folders that have folders of their own."""
 NESTED_FOLDERS = "/nested"
 """Where a location keeps the lists of these."""
@@ -18,6 +18,8 @@ NESTED_FOLDERS = "/nested"
 class SimStore(Store):
     """One view of the objects of a location, as a process opens it. `on_change` sees every change: the name and the old and new
     content."""
+
+    remote = False
 
     def __init__(
         self,
@@ -56,6 +58,9 @@ class SimStore(Store):
             self._scheduler.finish(trap)
         folder = self._folders.get(name.rpartition("/")[0])
         return None if folder is None else folder.get(name)
+
+    def exists(self, name: str) -> bool:
+        return self.read(name) is not None
 
     def remove(self, names: list[str]) -> None:
         for name in names:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -12,10 +12,16 @@ import pyarrow as pa
 
 from holdfast.app import App, Graph, LastEpochs, LastRows, Operator, last_epochs, last_rows, state_table
 from holdfast.documents.job import Job, Layout, Task
-from holdfast.engine.epochs import Span
+from holdfast.engine.epochs import Span, join_spans
+from holdfast.engine.kept_rows import rows_of
+from holdfast.engine.stored_frame import StoredInput
 from holdfast.errors import OperatorError
 from holdfast.job_layout import layout_of
-from holdfast.log.position import Position
+from holdfast.log import Store
+from holdfast.log.checkpoints import kept_rows_folder
+from holdfast.log.position import KeptRows, Position
+from holdfast.log.row_files import read_rows, row_folder
+from holdfast.log.stored_rows import StoredRows, load_rows, store_rows
 from holdfast.planning.laar.strategy import Activation, Strategy
 from holdfast.runtime.sources.trace_source import FetchRows
 
@@ -202,8 +208,11 @@ def _share(load: Workload, source: str, share: int, of: int) -> tuple[Row, ...]:
 class SimCompute:
     """Stands for Spark: it computes a PE of one operator. A trap of the kind "operator" makes one run fail."""
 
-    def __init__(self, graph: Graph, task: Task, step: object, fails: object) -> None:
+    def __init__(
+        self, graph: Graph, task: Task, step: object, fails: object, store: Store, open_store: Callable[[str], Store]
+    ) -> None:
         (self._name,) = task.operators
+        self._task, self._store, self._open_store = task, store, open_store
         self._operator = graph.operator(self._name)
         self._step, self._fails = step, fails
 
@@ -218,6 +227,30 @@ class SimCompute:
         kept = tuple((label, to_rows(table)) for label, table in position.kept_rows.items())
         output, kept_after = compute(self._operator, rows, kept, span.first, span.last)
         return {self._name: to_table(output)}, {label: to_table(content) for label, content in kept_after}
+
+    def run_stored(
+        self, new: dict[str, StoredInput], position: Position, spans: Sequence[Span]
+    ) -> tuple[dict[str, list[StoredRows]], dict[str, StoredRows]]:
+        """Stand for executors: read the rows of files, and store output and kept rows as files."""
+        output, kept_rows = self.run(
+            {label: self._read(rows) for label, rows in new.items()},
+            replace(position, kept_rows={label: self._load(rows) for label, rows in position.kept_rows.items()}),
+            join_spans(spans),
+        )
+        folder = row_folder(self._name, self._task.task)
+        parts = [store_rows(self._store, rows_of(output[self._name], span), folder=folder) for span in spans]
+        folder = kept_rows_folder(self._task.name, spans[-1].last)
+        return {self._name: parts}, {label: store_rows(self._store, rows, folder=folder) for label, rows in kept_rows.items()}
+
+    def _read(self, rows: StoredInput) -> pa.Table:
+        tables = [read_rows(self._open_store(file.root), file.name) for file in rows.files]
+        content = sorted(row for table in tables for row in to_rows(table))
+        return to_table(part_of(content, share=rows.share, of=rows.of))
+
+    def _load(self, rows: KeptRows) -> pa.Table:
+        if isinstance(rows, StoredRows):
+            return load_rows(self._store, rows) if rows.num_rows else EMPTY
+        return rows
 
 
 Labelled = tuple[tuple[str, tuple[Row, ...]], ...]

@@ -50,7 +50,7 @@ def print_job(job: dict[str, Any]) -> None:
     for task in job["tasks"]:
         reads = f" reads {', '.join(task['reads'])}" if task["reads"] else ""
         shared = f" (shared: {task['shared']})" if task["shared"] else ""
-        click.echo(f"  {task['task']}{shared}{reads}")
+        click.echo(f"  {task['task']}{shared}{reads}{_executor_rows(job, task)}")
         for replica in task["replicas"]:
             status = replica["status"] or {}
             live = f", epoch {status['live']}" if status.get("live") is not None else ""
@@ -63,3 +63,12 @@ def print_job(job: dict[str, Any]) -> None:
                 f"    .{replica['replica']} on {replica['node']}: {replica['state']}{live}{behind}{idle}, "
                 f"incarnation {replica['incarnation']}, rank {replica['rank']}{error}"
             )
+
+
+def _executor_rows(job: dict[str, Any], task: dict[str, Any]) -> str:
+    """Return from how many rows on executors process the epochs of a PE's task; nothing for other tasks."""
+    document = job.get("document") or {}
+    contract = document.get("contracts", {}).get(task["task"].rpartition("/")[0]) or document.get("contract", {})
+    if task.get("kind") != "operators" or "executor_rows" not in contract or job["host_kind"] != "spark":
+        return ""
+    return f", executors from {contract['executor_rows']:,} rows per epoch"

@@ -54,6 +54,8 @@ class Contract(Part):
     `correction` is whether tentative output is computed again when the producer is back. A `quiet` secondary writes only if the
     primary has not written `patience_s` after the secondary had the epoch ready; an `eager` secondary always writes. `retries` is
     how often a failed epoch is tried again before the PE or sink fails. `catch_up_rows` is the most input rows of one catch-up job.
+    Spark's executors read, process and write epochs that read at least `executor_rows` rows, kept and new. For fewer rows, the PE
+    host is faster.
     """
 
     checkpoint_epochs: int = 10
@@ -67,6 +69,7 @@ class Contract(Part):
     patience_s: float = 0.5
     retries: int = 2
     catch_up_rows: int = 500_000
+    executor_rows: int = 200_000
 
     def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(1, (*place, "checkpoint_epochs"), self.checkpoint_epochs)
@@ -81,6 +84,7 @@ class Contract(Part):
         yield from at_least(0, (*place, "patience_s"), self.patience_s)
         yield from at_least(0, (*place, "retries"), self.retries)
         yield from at_least(1, (*place, "catch_up_rows"), self.catch_up_rows)
+        yield from at_least(1, (*place, "executor_rows"), self.executor_rows)
 
 
 class Policy(Part):

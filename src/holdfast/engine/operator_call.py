@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -64,20 +63,22 @@ def require_epochs(operator: Operator, rows: pa.Table) -> None:
     for name in ("seq", "epoch"):
         count = rows[name].null_count if name in rows.column_names else 0
         if count:
-            who = f"operator '{operator.name}' ({operator.origin})"
-            text = f"produces {count} of {rows.num_rows} rows whose {name} is null"
-            raise OperatorError(f"{who} {text}; every row must have the {name} of the tuple that triggered it")
+            raise null_error(operator, f"{count} of {rows.num_rows} rows", name)
 
 
-def require_seqs_of_input(operator: Operator, rows: pa.Table, span: Span) -> None:
-    """Raise OperatorError if rows of an operator's output have a higher seq than all of its input.
+def null_error(operator: Operator, rows: str, name: str) -> OperatorError:
+    """Return the error for rows of an operator's output in which a column that assigns them to an epoch is null."""
+    who = f"operator '{operator.name}' ({operator.origin})"
+    text = f"produces {rows} whose {name} is null"
+    return OperatorError(f"{who} {text}; every row must have the {name} of the tuple that triggered it")
 
-    No tuple can have triggered them, and a reader that selects the rows of an epoch by seq would not find them.
+
+def require_seqs_of_input(operator: Operator, last: int | None, span: Span) -> None:
+    """Raise OperatorError if the last seq of an operator's output, if it has one, is higher than all seqs of its input.
+
+    No tuple can have triggered such a row, and a reader that selects the rows of an epoch by seq would not find it.
     """
-    if "epoch" in rows.column_names or not rows.num_rows:
-        return
-    last = pc.max(rows["seq"]).as_py()
-    if last > span.until:
+    if last is not None and last > span.until:
         who = f"operator '{operator.name}' ({operator.origin})"
         text = f"produces a row with seq {last}, but its input ends at seq {span.until}"
         raise OperatorError(f"{who} {text}; every row must have the seq of the tuple that triggered it")

@@ -35,12 +35,13 @@ class Content:
 class Plans:
     """The jobs of a PE, in order.
 
-    `cuts` are the streams within the PE that have their own job, and `last` is the job that runs after these. `held` are the
-    streams that the PE needs but `last` does not compute, because they are inputs or cuts. `arrived` maps the label of each kept
-    input to the stream that has its new rows.
+    `cuts` are the streams within the PE that have their own job, and `last` is the job that runs after these and computes what is
+    `requested`. `held` are the streams that the PE needs but `last` does not compute, because they are inputs or cuts. `arrived`
+    maps the label of each kept input to the stream that has its new rows.
     """
 
     cuts: dict[str, CombinedFrame] = field(default_factory=dict)
+    requested: dict[str, DataFrame] = field(default_factory=dict)
     last: CombinedFrame = field(default_factory=lambda: CombinedFrame({}))
     held: set[str] = field(default_factory=set)
     arrived: dict[str, str] = field(default_factory=dict)
@@ -103,13 +104,14 @@ class PeJobs:
         """Build the plans and run all jobs but the last. Return the plans and whether they can be reused."""
         detector = JobDetector(self._spark.sparkContext)
         plans = self._build(detector)
+        plans.last = CombinedFrame(plans.requested, parts=self._few)
         frames = [job.frame for job in [*plans.cuts.values(), plans.last] if job.frame is not None]
         leaves = {leaf.rdd for leaf in self._leaves.values()}
         return plans, self._parts == 1 and all(is_reusable(frame, leaves) for frame in frames) and not detector.saw_jobs()
 
     def _build(self, detector: JobDetector) -> Plans:
         self._leaves = {}  # Spark must not reuse what it cached for other rows of a leaf
-        plans, requested = Plans(), {}
+        plans = Plans()
         streams: dict[str, DataFrame | None] = dict.fromkeys(self._reads)  # None: the rows are in a table
         copies = Copies(self._reads)
         for name in self._part:
@@ -123,7 +125,7 @@ class PeJobs:
                     if frame is None:
                         plans.held.add(stream)
                     else:
-                        requested[stream] = frame
+                        plans.requested[stream] = frame
                     inputs.append(self._with_kept(label, stream, frame))
                 else:
                     inputs.append(self._leaf(Content(stream=stream)) if frame is None else frame)
@@ -132,7 +134,7 @@ class PeJobs:
                 output, after = call_operator(operator, inputs, state)
             output = copies.limit(operator, output)
             if after is not None:
-                requested[state_of(name)] = after
+                plans.requested[state_of(name)] = after
             if self._needs_own_job(operator):
                 plans.cuts[name] = CombinedFrame({name: output}, parts=self._few)
                 plans.held.add(name)
@@ -141,8 +143,7 @@ class PeJobs:
                 continue
             streams[name] = self._added_by(output) if operator.keep and self._readers(name) else output
             if name in self._makes:
-                requested[name] = output
-        plans.last = CombinedFrame(requested, parts=self._few)
+                plans.requested[name] = output
         return plans
 
     def _readers(self, name: str) -> set[str]:

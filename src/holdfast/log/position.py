@@ -23,3 +23,8 @@ class Position:
     kept_rows: dict[str, KeptRows] = field(default_factory=dict)
     after: int = 0
     tainted: int | None = None
+
+
+def stored_files(position: Position) -> set[str]:
+    """Return the files of the log that hold kept rows of a position."""
+    return {file for rows in position.kept_rows.values() if isinstance(rows, StoredRows) for file in rows.files}

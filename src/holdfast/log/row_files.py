@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from holdfast.errors import HoldfastError, TrimmedError
 from holdfast.log import EpochLog, Record, Store
+from holdfast.log.object_names import quoted
 
 Hashes = NDArray[np.uint64]
 
@@ -30,6 +31,11 @@ def write_rows(store: Store, rows: pa.Table, *, folder: str) -> str:
     if not store.create(name, content) and store.read(name) != content:
         raise HoldfastError(f"the log at '{store.root}' already has a file '{name}'; only holdfast may write there")
     return name
+
+
+def row_folder(stream: str, task: int) -> str:
+    """Return the folder of the row files of a task's stream."""
+    return f"data/{quoted(stream)}/{task}"
 
 
 def encode_parquet(rows: pa.Table) -> bytes:

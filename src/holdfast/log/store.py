@@ -28,8 +28,8 @@ class Store:
         calls: FileCalls | None = None,
         owner: str = "",
     ) -> None:
-        self.root, self._what, self.owner = str(root), what, owner
-        self._folder: LocalFolder | None = None
+        self.root, self.sync, self._what, self.owner = str(root), sync, what, owner
+        self.remote, self._folder = True, None
         if not isinstance(root, str | Path):
             self._store = root
             return
@@ -37,7 +37,7 @@ class Store:
             if "://" in str(root):
                 self._store = from_url(str(root))
             else:
-                self._folder = LocalFolder(Path(root), calls or (FileCalls() if sync else UnsyncedCalls()))
+                self.remote, self._folder = False, LocalFolder(Path(root), calls or (FileCalls() if sync else UnsyncedCalls()))
                 self._store = LocalStore(str(root))
         except (BaseError, OSError, ValueError) as error:
             raise HoldfastError(
@@ -74,6 +74,16 @@ class Store:
             return None
         except (BaseError, OSError) as error:
             raise self._error("read", error) from error
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is an object of that name."""
+        try:
+            obstore.head(self._store, name)
+        except FileNotFoundError:
+            return False
+        except (BaseError, OSError) as error:
+            raise self._error("read", error) from error
+        return True
 
     def remove(self, names: list[str]) -> None:
         """Remove objects, ignoring those that do not exist."""

@@ -1,7 +1,7 @@
 """Where the log is trimmed: removes the records and rows of epochs that every consumer has a checkpoint past."""
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from holdfast.documents.job import Task
 from holdfast.log import EpochLog, Store
@@ -39,23 +39,36 @@ class LogTrimmer:
         self._trimmed_until: dict[tuple[str, int], int] = {}
         self.remaining_tasks: frozenset[str] | None = None
 
-    def trim_if_unread(self, stream: str, task: int) -> None:
-        """Trim a stream that no task of its own job reads. Its producer calls this, because no consumer calls `trim`."""
-        if len(self._remaining_users(stream, task)) == 1:
-            self.trim(stream, task)
+    def trim_around(self, task: Task) -> None:
+        """Trim the streams that a task of this job reads, and those that it makes and no task of this job reads.
 
-    def trim(self, stream: str, task: int) -> None:
+        The number of requests grows with the number of these streams, and does not depend on how many tasks use each of them.
+        """
+        streams = [(stream, task.task) for stream in task.makes if len(self._remaining_users(stream, task.task)) == 1]
+        streams += [(reading.stream, number) for reading in task.reads if reading.job is None for number in reading.tasks]
+        epochs = self._checkpoints.latest_epochs() if streams else {}
+        for stream, number in streams:
+            self.trim(stream, number, epochs)
+
+    def trim(self, stream: str, task: int, epochs: Mapping[str, int] | None = None) -> None:
         """Remove all epochs of a task's stream that no task, reader or agent needs any more.
+
+        `epochs` are those of the newest checkpoints, if they are known.
 
         A job that joins saves its position and then reads up to where the stream is trimmed. Trimming does the reverse: it
         announces how far it goes and then reads the positions again. So either the job starts past the announced epochs, or its
         position is found here and its epochs stay.
         """
-        until = self._checkpoints.epoch_reached_by_all(self._remaining_users(stream, task))
-        if until is None:
+        epochs = self._checkpoints.latest_epochs() if epochs is None else epochs
+        users = self._remaining_users(stream, task)
+        if not users or any(user not in epochs for user in users):
             return
-        until = min([until, *self._reader_epochs(stream, task)]) - (EPOCHS_KEPT_FOR_AGENTS if stream in self._watched else 0)
+        kept = EPOCHS_KEPT_FOR_AGENTS if stream in self._watched else 0
+        until = min(epochs[user] for user in users) - kept
         after = self._trimmed_until.get((stream, task))
+        if after is not None and until <= after:
+            return
+        until = min([until, *(epoch - kept for epoch in self._reader_epochs(stream, task))])
         if after is None:
             oldest = self._log.oldest_epoch(stream, task)
             if oldest is None:

@@ -14,8 +14,7 @@ import pyarrow as pa
 from holdfast.engine.row_comparison import first_difference
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.object_names import quoted
-from holdfast.log.row_files import checksum, read_record_rows
+from holdfast.log.row_files import checksum, read_record_rows, row_folder
 from holdfast.log.stored_rows import StoredRows, load_rows, store_rows
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.machine_time import MACHINE_TIME, MachineTime
@@ -61,7 +60,7 @@ class OutputWriter:
             self._report_divergence(existing, rows, rows_checksum, quality, lineage)
             self._discard(rows)
             return existing
-        stored = rows if isinstance(rows, StoredRows) else store_rows(self.store, rows, folder=self.folder(stream))
+        stored = rows if isinstance(rows, StoredRows) else store_rows(self.store, rows, folder=row_folder(stream, self.task))
         record = Record(
             stream=stream,
             task=self.task,
@@ -93,10 +92,6 @@ class OutputWriter:
             },
         )
         return record
-
-    def folder(self, stream: str) -> str:
-        """Return the folder of the row files of a stream."""
-        return f"data/{quoted(stream)}/{self.task}"
 
     def _discard(self, rows: pa.Table | StoredRows) -> None:
         if isinstance(rows, StoredRows):

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from holdfast.documents.job import Task
 from holdfast.engine.epochs import Span, join_spans
-from holdfast.errors import HoldfastError, OperatorError, TrimmedError
+from holdfast.errors import HoldfastError, KeptRowsRemovedError, OperatorError, TrimmedError
 from holdfast.log import Quality
-from holdfast.log.position import Position
+from holdfast.log.position import Position, stored_files
 from holdfast.runtime.input_reader import InputReader, Records
 from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.replica import CHECKPOINT_POLL_S, Replica, ReplicaContext
@@ -50,6 +50,7 @@ class PeReplica(Replica):
         self._failures = 0
         self._worked_s = 0.0
         self._handover_deadline_s: float | None = None
+        self._own_files: set[str] = set()
         self._start_recovery()
 
     @property
@@ -78,6 +79,14 @@ class PeReplica(Replica):
             self._handover_deadline_s = self._clock() + epochs_s + 2 * CHECKPOINT_POLL_S
 
     def step(self) -> bool:
+        did_work = self._advance()
+        unused = self._own_files - stored_files(self.clean_position) - stored_files(self.live_position)
+        if unused:
+            self.output.store.remove(sorted(unused))
+            self._own_files -= unused
+        return did_work
+
+    def _advance(self) -> bool:
         if self._await_handover():
             return True
         if self._recovery_end is not None and self.live_position.epoch >= self._recovery_end:
@@ -94,6 +103,7 @@ class PeReplica(Replica):
         """Save a checkpoint. Emit how long that took (with the trimming that follows), and the working time since the last one."""
         since, start_s = self._saved_epoch, self._clock()
         super().save()
+        self._own_files -= stored_files(self.clean_position)  # they belong to the checkpoint now
         if self._saved_epoch == since:
             return
         self.output.emit(
@@ -103,7 +113,7 @@ class PeReplica(Replica):
                 "producer": self.output.producer,
                 "since": since,
                 "epoch": self._saved_epoch,
-                "rows": sum(table.num_rows for table in self.clean_position.kept_rows.values()),
+                "rows": sum(rows.num_rows for rows in self.clean_position.kept_rows.values()),
                 "took_s": round(self._clock() - start_s, 6),
                 "worked_s": round(self._worked_s, 6),
             },
@@ -231,6 +241,9 @@ class PeReplica(Replica):
         except TrimmedError:
             self._next_checkpoint_poll_s = 0.0  # another replica has passed these epochs and saved a checkpoint
             return position
+        except KeptRowsRemovedError:
+            self._start_from_checkpoint()
+            return self.clean_position
         except OperatorError as error:
             self._handle_failure(error, whole)
             return position
@@ -242,7 +255,9 @@ class PeReplica(Replica):
             lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
             for stream, parts in computed.output.items():
                 self.output.publish(stream, span.first, rows=parts[number], quality=quality, lineage=lineage)
-        return Position(whole.last, computed.kept_rows, whole.until, tainted)
+        after_job = Position(whole.last, computed.kept_rows, whole.until, tainted)
+        self._own_files |= stored_files(after_job) - stored_files(position)
+        return after_job
 
     def _handle_failure(self, error: OperatorError, span: Span) -> None:
         """Halve the epochs of the next jobs to find the one that fails. Raise HoldfastError when its retries are used up."""

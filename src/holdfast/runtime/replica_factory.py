@@ -53,7 +53,7 @@ from holdfast.runtime.sources.trace_source import (
     trace_spans,
     trace_timeline,
 )
-from holdfast.runtime.span_compute import DriverCompute
+from holdfast.runtime.span_compute import ChosenCompute, DriverCompute, ExecutorCompute
 
 POLL_S = 0.05
 READINESS_LIMIT_S = 60.0
@@ -130,15 +130,18 @@ class ReplicaFactory:
         return ReplicaContext(task, contract, timeline, self.checkpoints, lambda epoch: self._trim(task, epoch))
 
     def _compute(self, task: Task) -> PeCompute:
-        return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
+        name = f"{self.job.job}: {task.name}"
+        return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=name, store=self.store, task=task)
 
     def _create_pe(self, task: Task, timeline: Timeline, assigned: AssignedReplica, compute: PeCompute) -> PeReplica:
         inputs = self._inputs(task)
+        executor_rows = self.job.contract_of(task.pe).executor_rows
+        driver, executors = DriverCompute(inputs, compute, self.store), ExecutorCompute(inputs, compute, self.store)
         return PeReplica(
             self._context(task, timeline),
             inputs=inputs,
             output=self._output(task, timeline, assigned),
-            compute=DriverCompute(inputs, compute),
+            compute=ChosenCompute(driver, executors, executor_rows=executor_rows),
             taint_epochs=taint_duration_epochs(self.graph, task.operators),
         )
 
@@ -322,12 +325,9 @@ class ReplicaFactory:
 
     def _trim(self, task: Task, epoch: int) -> None:
         """Trim the streams around a task that has just saved a checkpoint at an epoch."""
-        for stream in task.makes:
-            self._trimmer.trim_if_unread(stream, task.task)
+        self._trimmer.trim_around(task)
         reader = reader_name(self.job.job, task)
         for reading in task.reads:
-            for number in reading.tasks:
-                if reading.job is None:
-                    self._trimmer.trim(reading.stream, number)
-                else:
+            if reading.job is not None:
+                for number in reading.tasks:
                     save_reader_position(self._store_of(reading), reader, stream=reading.stream, task=number, epoch=epoch)

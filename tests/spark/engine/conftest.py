@@ -1,5 +1,6 @@
 """Running applications both ways on small tables, as the tests of this folder do it."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -11,11 +12,16 @@ import pytest
 from holdfast.app import App, Graph
 from holdfast.engine.analysis import analyse
 from holdfast.engine.combined_job import collect_together
+from holdfast.engine.connector.feeds import EpochFile
 from holdfast.engine.epochs import Span
 from holdfast.engine.kept_rows import rows_of
 from holdfast.engine.pe import Pe
-from holdfast.engine.schema import to_frame
+from holdfast.engine.schema import arrow_schema, to_frame
+from holdfast.engine.stored_frame import StoredInput
+from holdfast.engine.stored_jobs import StoredJobs
 from holdfast.engine.whole_trace import build_whole_trace
+from holdfast.log import Store
+from holdfast.log.stored_rows import load_rows, store_rows
 
 Tables = dict[str, pa.Table]
 
@@ -38,6 +44,26 @@ def cut(tables: Tables, bounds: Iterable[int]) -> tuple[Tables, list[Span]]:
     return with_epochs, spans
 
 
+class ExecutorPe:
+    """A PE whose rows are in files that executors read and write."""
+
+    def __init__(self, pe, spark, graph, schemas):
+        self.reads, self.schemas, self.kept_rows = pe.reads, schemas, {}
+        self.store = Store(tempfile.mkdtemp(prefix="holdfast-test-"), sync=False)
+        self.jobs = StoredJobs(spark, graph, pe.part, schemas, store=self.store, folder_of=lambda label, span: "rows")
+
+    def run(self, new, span):
+        inputs = {}
+        for name, rows in new.items():
+            stored = store_rows(self.store, rows.cast(arrow_schema(self.schemas[name])), folder="new")
+            inputs[name] = StoredInput(tuple(EpochFile(self.store.root, file, span.first, "exact") for file in stored.files))
+        output, self.kept_rows = self.jobs.run_stored(inputs, self.kept_rows, [span])
+        return {
+            name: load_rows(self.store, rows) if rows.files else arrow_schema(self.schemas[name]).empty_table()
+            for name, (rows,) in output.items()
+        }
+
+
 @dataclass(frozen=True)
 class Both:
     """One session, and an application's streams by either way of running it."""
@@ -51,9 +77,12 @@ class Both:
         frames = build_whole_trace(graph, self.frames(tables), epochs=(spans[0].first, spans[-1].last))
         return collect_together({name: frames[name] for name in leaving(graph)})
 
-    def by_epoch(self, graph: Graph, tables: Tables, spans: Sequence[Span], parts: Iterable[Iterable[str]]) -> Tables:
+    def by_epoch(
+        self, graph: Graph, tables: Tables, spans: Sequence[Span], parts: Iterable[Iterable[str]], *, executors: bool = False
+    ) -> Tables:
         schemas = analyse(graph, self.spark)
         pes = [Pe(self.spark, graph, part, schemas) for part in parts]
+        pes = [ExecutorPe(pe, self.spark, graph, schemas) for pe in pes] if executors else pes
         outputs: dict[str, list[pa.Table]] = {name: [] for name in leaving(graph)}
         for span in spans:
             streams = {name: rows_of(table, span) for name, table in tables.items()}

@@ -96,7 +96,9 @@ def test_several_epochs_in_one_job_equal_single_epochs(both, tools, samples, nam
     tables, spans = tools.cut(tables, [30, 90, 90, 140, 260, 261, 300])
     whole = both.whole(graph, tables, spans)
     joined = [spans[0], join_spans(spans[1:5]), join_spans(spans[5:])]
-    assert_same(whole, both.by_epoch(graph, tables, joined, [[operator.name for operator in graph.operators]]), "in three jobs")
+    everything = [[operator.name for operator in graph.operators]]
+    assert_same(whole, both.by_epoch(graph, tables, joined, everything), "in three jobs")
+    assert_same(whole, both.by_epoch(graph, tables, joined, everything, executors=True), "in three jobs of executors")
 
 
 IN_ORDER = ("epoch", "seq")
@@ -217,6 +219,7 @@ def test_random_graphs_obey_for_any_epochs_and_fusion(both, tools, app, bounds, 
     everything = [[operator.name for operator in graph.operators]]
     two_jobs = [join_spans(spans[:middle]), join_spans(spans[middle:])]
     assert_same(whole, both.by_epoch(graph, tables, two_jobs, everything), f"as two jobs, cut at {middle}")
+    assert_same(whole, both.by_epoch(graph, tables, two_jobs, everything, executors=True), f"by executors, cut at {middle}")
 
 
 def test_stateful_operators_of_the_library_need_their_state(both, tools):

@@ -11,14 +11,17 @@ import pytest
 from holdfast import App
 from holdfast.documents.job import Contract, Feed, Job, Task
 from holdfast.engine.analysis import analyse
+from holdfast.engine.connector.feeds import EpochFile
 from holdfast.engine.epochs import Span
 from holdfast.engine.row_comparison import first_difference
+from holdfast.engine.stored_frame import StoredInput
 from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import OperatorError, TraceError
 from holdfast.job_layout import layout_of
-from holdfast.log import EpochLog, Quality, Record
+from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.output_files import read_output
 from holdfast.log.position import Position
+from holdfast.log.stored_rows import store_rows
 from holdfast.log.timeline import read_timeline
 from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.pe_compute import PeCompute
@@ -155,9 +158,18 @@ class SteppedJob:
             assert sum(replica.step() for replica in self.replicas.values()), "no replica can advance, but not all have finished"
 
 
-@pytest.mark.parametrize("name", TRACES)
-def test_newest_output_equals_one_plan_after_random_faults(spark, tmp_path, name):
-    job = SteppedJob(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
+@pytest.mark.parametrize(
+    ("name", "executor_rows"),
+    [
+        ("bargain_discovery", 100_000),
+        ("parallel", 100_000),
+        ("bargain_discovery", 1),
+        pytest.param("parallel", 1, marks=pytest.mark.long),
+    ],
+)
+def test_newest_output_equals_one_plan_after_random_faults(spark, tmp_path, name, executor_rows):
+    contract = Contract(checkpoint_epochs=3, catch_up_rows=400, executor_rows=executor_rows)
+    job = SteppedJob(spark, name, tmp_path, rng=random.Random(7), contract=contract)
     job.play(60)
     source = job.tasks[0]
     logged = spark.read.parquet(f"{job.job.log}/data/{source.pe}/{source.task}")
@@ -177,20 +189,34 @@ def test_newest_output_equals_one_plan_after_random_faults(spark, tmp_path, name
     assert corrections, "no epoch was corrected: the schedule tests nothing"
 
 
-def test_row_with_a_seq_past_the_input_is_reported(spark):
+@pytest.mark.parametrize("executors", [False, True])
+@pytest.mark.parametrize(
+    ("seq", "text"),
+    [
+        ("if(x = 2, seq + 100, seq)", "produces a row with seq 104, but its input ends at seq 4; every row must"),
+        ("if(x = 2, null, seq)", r"produces 1 of \d rows whose seq is null; every row must"),
+    ],
+)
+def test_row_that_belongs_to_no_epoch_is_reported(spark, tmp_path, seq, text, executors):
     app = App("ahead")
     source = app.source("s", "seq long, x double")
-    ahead = app.operator(inputs=source, name="ahead")(lambda rows: rows.selectExpr("if(x = 2, seq + 100, seq) as seq", "x"))
-    app.sink("out", ahead)
-    graph = app.graph()
-    compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0")
+    app.sink("out", app.operator(inputs=source, name="ahead")(lambda rows: rows.selectExpr(f"{seq} as seq", "x")))
+    graph, store, task = app.graph(), Store(tmp_path), Task(pe="ahead", operators=("ahead",))
+    compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0", store=store, task=task)
     rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
-    output, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
-    assert output["ahead"].num_rows == 2
-    who = r"^operator 'ahead' \(.*test_replica_factory.py:\d+\)"
-    message = who + " produces a row with seq 104, but its input ends at seq 4; every row must"
-    with pytest.raises(OperatorError, match=message):
-        compute.run({"s": rows.slice(2)}, Position(1, after=2), Span(2, 2, 2, 4))
+
+    def process(rows, position, span):
+        if not executors:
+            output, _ = compute.run({"s": rows}, position, span)
+            return output["ahead"].num_rows
+        stored = store_rows(store, rows, folder="data/s/0")
+        new = {"s": StoredInput(tuple(EpochFile(store.root, file, span.first, "exact") for file in stored.files))}
+        output, _ = compute.run_stored(new, position, [span])
+        return output["ahead"][0].num_rows
+
+    assert process(rows.slice(0, 2), Position(0), Span(1, 1, 0, 2)) == 2
+    with pytest.raises(OperatorError, match=r"^operator 'ahead' \(.*test_replica_factory.py:\d+\) " + text):
+        process(rows.slice(2), Position(1, after=2), Span(2, 2, 2, 4))
 
 
 def test_trace_deleted_during_replay_is_reported_in_one_line(spark, tmp_path):

@@ -28,12 +28,12 @@ def test_checkpoint_is_read_back_and_only_the_last_two_stay(store):
     assert checkpoints.latest("other/0") is None
 
 
-def test_epoch_reached_by_all_is_the_oldest_of_the_newest_checkpoints(store):
+def test_newest_epochs_of_all_tasks_are_listed(store):
     checkpoints = Checkpoints(store)
-    checkpoints.save("a/0", Position(4))
-    assert checkpoints.epoch_reached_by_all(["a/0", "b/0"]) is None
-    checkpoints.save("b/0", Position(7))
-    assert checkpoints.epoch_reached_by_all(["a/0", "b/0"]) == 4
+    assert checkpoints.latest_epochs() == {}
+    for task, epoch in [("a/0", 4), ("b/0", 7), ("a/0", 9), ("a/1", 3)]:
+        checkpoints.save(task, Position(epoch))
+    assert checkpoints.latest_epochs() == {"a/0": 9, "a/1": 3, "b/0": 7}
 
 
 def test_damaged_checkpoint_is_reported_with_advice_that_works(store):

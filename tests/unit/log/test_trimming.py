@@ -67,11 +67,11 @@ def test_remaining_tasks_of_an_ended_job_are_trimmed_for_their_readers(tmp_path)
     trimmer = LogTrimmer(market, [PRODUCER, sink], checkpoints)
     checkpoints.save(PRODUCER.name, Position(19))
     checkpoints.save(sink.name, Position(11))
-    trimmer.trim_if_unread("vwap", 0)
+    trimmer.trim_around(PRODUCER)
     assert log.oldest_epoch("vwap", 0) == 10  # its consumer in the job trims it
     trimmer.remaining_tasks = frozenset({PRODUCER.name})
     require_inputs_of_all_tasks(market, MARKET)
-    trimmer.trim_if_unread("vwap", 0)
+    trimmer.trim_around(PRODUCER)
     assert log.oldest_epoch("vwap", 0) == 16
     with pytest.raises(
         HoldfastError, match=r"was continued by vwap/0 alone, for jobs that shared them: .* give it a log of its own"
@@ -182,3 +182,31 @@ def test_trim_line_does_not_move_back_if_another_trimmer_passes(tmp_path, at, ot
     assert lines == (sorted([*others, others[-1]]) if len(lines) > 1 else [15])
     assert log.trimmed_until("vwap", 0) == 50
     assert len(list(market.names("trimmed/"))) <= 2
+
+
+class CountingStore(Store):
+    """Counts how often it lists names."""
+
+    lists = 0
+
+    def names(self, prefix):
+        self.lists += 1
+        return super().names(prefix)
+
+
+@pytest.mark.parametrize("tasks", [2, 16])
+def test_lists_of_a_checkpoint_do_not_grow_with_the_tasks(tmp_path, tasks):
+    market = CountingStore(str(tmp_path))
+    checkpoints = Checkpoints(market)
+    producers = [Task(pe="a", task=number, makes=("a",)) for number in range(tasks)]
+    whole = Reading(stream="a", tasks=tuple(range(tasks)))
+    consumers = [Task(pe="b", task=number, reads=(whole,)) for number in range(tasks)]
+    trimmer = LogTrimmer(market, [*producers, *consumers], checkpoints)
+    for task in [*producers, *consumers[1:]]:
+        checkpoints.save(task.name, Position(19))
+    trimmer.trim_around(consumers[1])
+    checkpoints.save(consumers[0].name, Position(5))
+    trimmer._trimmed_until = {("a", number): 5 for number in range(tasks)}
+    market.lists = 0
+    trimmer.trim_around(consumers[0])  # the others are at epoch 19, and this one has not moved: nothing is trimmed
+    assert market.lists == 1

@@ -2,14 +2,19 @@
 
 import time
 import zlib
+from dataclasses import replace
 
 import pyarrow as pa
 from obstore.store import MemoryStore
 
 from holdfast.documents.job import Contract, Reading, Task
+from holdfast.engine.epochs import join_spans
+from holdfast.engine.kept_rows import rows_of
 from holdfast.log import EpochLog, Quality, Store
-from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.checkpoints import Checkpoints, kept_rows_folder
 from holdfast.log.position import Position
+from holdfast.log.row_files import read_rows, row_folder
+from holdfast.log.stored_rows import load_rows, store_rows
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import LogTrimmer
 from holdfast.runtime.input_reader import InputReader
@@ -17,7 +22,7 @@ from holdfast.runtime.machine_time import MachineTime
 from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.pe_replica import PeReplica
 from holdfast.runtime.replica import ReplicaContext
-from holdfast.runtime.span_compute import DriverCompute
+from holdfast.runtime.span_compute import DriverCompute, ExecutorCompute
 
 EPOCHS = 12
 GRAPH = {"a": ["src"], "b": ["src"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
@@ -43,6 +48,25 @@ class HashChain:
         return {self.name: pa.Table.from_pylist(rows, SCHEMA)}, {"state": pa.table({"value": [state]})}
 
 
+class ExecutorHashChain(HashChain):
+    """The same operator on rows in files: it reads them, and stores its output and its state."""
+
+    def __init__(self, name, store):
+        super().__init__(name)
+        self.store = store
+
+    def run_stored(self, new, position, spans):
+        tables = {
+            stream: pa.concat_tables([SCHEMA.empty_table(), *(read_rows(self.store, file.name) for file in rows.files)])
+            for stream, rows in new.items()
+        }
+        kept_rows = {label: load_rows(self.store, rows) for label, rows in position.kept_rows.items()}
+        output, kept_after = self.run(tables, replace(position, kept_rows=kept_rows), join_spans(spans))
+        parts = [store_rows(self.store, rows_of(output[self.name], span), folder=row_folder(self.name, 0)) for span in spans]
+        folder = kept_rows_folder(f"{self.name}/0", spans[-1].last)
+        return {self.name: parts}, {label: store_rows(self.store, rows, folder=folder) for label, rows in kept_after.items()}
+
+
 def task(name):
     return Task(pe=name, reads=tuple(Reading(stream=s) for s in GRAPH[name]), makes=(name,))
 
@@ -54,9 +78,10 @@ def source_rows(epoch):
 class Cluster:
     """One or more replicas of each task of GRAPH on one log, stepped by hand. `events` collects what they emit."""
 
-    def __init__(self, *, counts=None, contract=None, compute=HashChain):
+    def __init__(self, *, counts=None, contract=None, compute=HashChain, executors=False):
         self.store = Store(MemoryStore())
         self.log, self.checkpoints, self.events = EpochLog(self.store), Checkpoints(self.store), []
+        self.executors = executors
         self.contract, self.compute = contract or Contract(checkpoint_epochs=10_000), compute
         self.source = self.output("src")
         tasks = [Task(pe="src", kind="source", makes=("src",)), *map(task, GRAPH)]
@@ -71,9 +96,11 @@ class Cluster:
     def replica(self, name, clock=time.monotonic, **options):
         context = ReplicaContext(task(name), options.pop("contract", self.contract), TIMELINE, self.checkpoints)
         inputs = InputReader(task(name).reads, [self.store] * len(GRAPH[name]), dict.fromkeys(["src", *GRAPH], SCHEMA))
-        return PeReplica(
-            context, inputs=inputs, output=self.output(name, clock), compute=DriverCompute(inputs, self.compute(name)), **options
-        )
+        if self.executors:
+            compute = ExecutorCompute(inputs, ExecutorHashChain(name, self.store), self.store)
+        else:
+            compute = DriverCompute(inputs, self.compute(name), self.store)
+        return PeReplica(context, inputs=inputs, output=self.output(name, clock), compute=compute, **options)
 
     def produce(self, epochs=1):
         for _ in range(epochs):

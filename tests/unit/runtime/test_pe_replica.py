@@ -3,12 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from holdfast.documents.job import Contract
+from holdfast.documents.job import Contract, Reading, Task
 from holdfast.errors import HoldfastError, OperatorError
 from holdfast.log import Quality
 from holdfast.log.checkpoints import Checkpoints
+from holdfast.runtime.input_reader import InputReader
 
-from .pe_cluster import EPOCHS, GOLDEN, SCHEMA, Cluster, HashChain
+from .pe_cluster import EPOCHS, GOLDEN, SCHEMA, Cluster, HashChain, source_rows
 
 
 def test_checkpoint_event_carries_its_duration_and_the_work_before():
@@ -195,3 +196,20 @@ def test_exact_input_that_is_numbered_like_older_rows_is_reported():
     with pytest.raises(HoldfastError, match=r"'a/0' reads stream 'src', whose epoch 3 begins with seq 2, after rows up to seq 3"):
         while a.step():
             pass
+
+
+def test_one_missing_record_is_looked_up_alone():
+    cluster = Cluster()
+    cluster.produce()
+    reads = []
+    read = cluster.store.read
+    cluster.store.read = lambda name: reads.append(name) or read(name)
+    task = Task(pe="x", reads=(Reading(stream="src"), Reading(stream="late")), makes=("x",))
+    inputs = InputReader(task.reads, [cluster.store] * 2, {"src": SCHEMA, "late": SCHEMA})
+    for _ in range(3):
+        assert inputs.first_records(0) is None
+    assert sum("records/src" in name for name in reads) == 1
+    cluster.output("late").publish("late", 0, rows=source_rows(0), quality=Quality.EXACT)
+    records = inputs.first_records(0)
+    assert [record.stream for record in records] == ["src", "late"]
+    assert inputs.rows([records])["late"].num_rows == 1

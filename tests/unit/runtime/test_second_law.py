@@ -11,10 +11,10 @@ from .pe_cluster import EPOCHS, GOLDEN, GRAPH, SCHEMA, Cluster, source_rows
 
 
 @settings(max_examples=25)
-@given(st.integers(0, 10**9))
-def test_final_records_equal_the_golden_run_after_random_faults(seed):
+@given(st.integers(0, 10**9), st.booleans())
+def test_final_records_equal_the_golden_run_after_random_faults(seed, executors):
     rng = random.Random(seed)
-    cluster = Cluster(counts={name: rng.choice([1, 1, 2, 3]) for name in GRAPH})
+    cluster = Cluster(counts={name: rng.choice([1, 1, 2, 3]) for name in GRAPH}, executors=executors)
     alive = [True] * len(cluster.replicas)
     for _ in range(rng.randint(20, 250)):
         act, n = rng.random(), rng.randrange(len(alive))

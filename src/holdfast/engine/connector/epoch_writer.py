@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from holdfast.engine.connector.feeds import write_whole
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.object_names import quoted
+from holdfast.log.row_files import row_folder
 from holdfast.log.stored_rows import StoredRows, join_stored, store_rows
 
 
@@ -43,7 +43,7 @@ class LogWriter(RowWriter):
     """
 
     def __init__(self, root: str, stream: str, *, first: int, quality: Quality, producer: str) -> None:
-        super().__init__(root, f"data/{quoted(stream)}/0")
+        super().__init__(root, row_folder(stream, 0))
         self._stream, self._first, self._quality, self._producer = stream, first, quality, producer
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
