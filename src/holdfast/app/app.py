@@ -121,6 +121,37 @@ class App:
 
         return record
 
+    def query(
+        self,
+        *,
+        inputs: Stream | Iterable[Stream],
+        output_mode: str = "append",
+        settings: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Operator]:
+        """Return a decorator that records a function as a Structured Streaming query. The decorated name is then the operator.
+
+        The function takes one streaming DataFrame per input, in order, and returns one. The inputs lack the columns `seq` and
+        `epoch`, and holdfast adds both to the result. `output_mode` is 'append', 'update' or 'complete', as for `writeStream`.
+        `settings` are Spark settings of the query, such as `spark.sql.shuffle.partitions` (default 2).
+        """
+        names = tuple(_name(stream) for stream in ([inputs] if isinstance(inputs, Stream) else inputs))
+        origin = _caller()
+
+        def record(function: Callable[..., Any]) -> Operator:
+            operator = Operator(
+                name=name or str(getattr(function, "__name__", type(function).__name__)),
+                inputs=names,
+                function=function,
+                output_mode=output_mode,
+                settings=dict(settings or {}),
+                origin=_origin_of(function, origin),
+            )
+            self._nodes.append(operator)
+            return operator
+
+        return record
+
     def sink(self, name: str, input: Stream, *, writer: Callable[..., Any] | None = None) -> None:
         """Declare that a stream leaves the application here.
 

@@ -40,7 +40,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Operator:
-    """A function from DataFrames to a DataFrame, with its keep rules."""
+    """A function from DataFrames to a DataFrame, with its keep rules.
+
+    With `output_mode` it is a Structured Streaming query: its function takes and returns streaming DataFrames, and Spark keeps its
+    state. `settings` are Spark's settings for it.
+    """
 
     name: str
     inputs: tuple[str, ...]
@@ -52,16 +56,25 @@ class Operator:
     parallelism: int = 1
     partitioning: Mapping[str, Partitioning] = field(default_factory=dict, hash=False)
     pe: str | None = None
+    output_mode: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict, hash=False)
     origin: Origin = Origin("?", 0)
+
+    def __str__(self) -> str:
+        return f"{'operator' if self.output_mode is None else 'query'} '{self.name}' ({self.origin})"
 
     @property
     def stateful(self) -> bool:
-        return bool(self.keep) or self.state is not None
+        return bool(self.keep) or self.state is not None or self.is_query
+
+    @property
+    def is_query(self) -> bool:
+        return self.output_mode is not None
 
     @property
     def windowed(self) -> bool:
         """Whether the operator's output belongs to epochs rather than to the tuples that triggered it."""
-        return any(isinstance(rule, LastEpochs) for rule in self.keep.values())
+        return self.is_query or any(isinstance(rule, LastEpochs) for rule in self.keep.values())
 
 
 @dataclass(frozen=True)

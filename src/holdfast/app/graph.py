@@ -7,6 +7,7 @@ from functools import cached_property
 from holdfast.app.definition import Node, Operator, Sink, Source
 from holdfast.documents.partitioning import Partitioning
 from holdfast.documents.topological_order import sort_topologically
+from holdfast.errors import HoldfastError
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,17 @@ class Graph:
     def successors(self, name: str) -> tuple[str, ...]:
         """Return the nodes that read a stream, in topological order."""
         return self._successors[name]
+
+    def reads_query(self, name: str) -> bool:
+        """Return whether an operator reads rows that come from a query: these are numbered by epoch, not as by the sources."""
+        nodes = (self.nodes[stream] for stream in self.upstream(name))
+        return any(isinstance(node, Operator) and node.is_query for node in nodes)
+
+    def require_no_queries(self, command: str) -> None:
+        """Raise HoldfastError for a command that supports only function operators."""
+        queries = [str(operator) for operator in self.operators if operator.is_query]
+        if queries:
+            raise HoldfastError(f"{command} supports function operators only, but the application has {', '.join(queries)}")
 
     def upstream(self, name: str) -> frozenset[str]:
         """Return the nodes that a node depends on, without itself."""

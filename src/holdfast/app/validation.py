@@ -12,6 +12,8 @@ from holdfast.app.writers import bind_writer
 from holdfast.documents.topological_order import find_cycles
 from holdfast.errors import did_you_mean
 
+OUTPUT_MODES = ("append", "update", "complete")
+
 RESERVED = frozenset({"epoch"})
 """Columns that holdfast adds to every source."""
 
@@ -111,7 +113,7 @@ def columns_of(ddl: str) -> list[str]:
 
 
 def _operator_errors(operator: Operator, streams: Mapping[str, Node]) -> list[str]:
-    who = f"operator '{operator.name}' ({operator.origin})"
+    who = str(operator)
     errors = []
     if not operator.inputs:
         errors.append(f"{who} reads nothing; give it inputs")
@@ -132,6 +134,8 @@ def _operator_errors(operator: Operator, streams: Mapping[str, Node]) -> list[st
         if isinstance(rule, StateTable)
     ]
     errors += _parameter_errors(who, operator)
+    if operator.output_mode is not None and operator.output_mode not in OUTPUT_MODES:
+        errors.append(f"{who} has the output mode {operator.output_mode!r}; it must be one of {', '.join(OUTPUT_MODES)}")
     if operator.correlated and len(operator.inputs) < 2:
         errors.append(f"{who} is correlated but reads one stream; a join needs at least two")
     if operator.parallelism < 1:

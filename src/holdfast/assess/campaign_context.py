@@ -44,6 +44,7 @@ class TraceKey:
 def analyse_application(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Schemas:
     """Return the schemas of an application's streams; HoldfastError if the application or a score is invalid. Needs no trace."""
     graph = app.graph()
+    graph.require_no_queries("assessment by injection")
     schemas = analyse(graph, spark, name=app.name)
     errors = [
         error for score in scores for error in check_score(graph, spark, schemas, sink=score.sink, expression=score.expression)

@@ -8,6 +8,7 @@ from pyspark.sql.types import LongType, NumericType, StructType
 
 from holdfast.app import Graph, LastEpochs, LastRows, Operator, Sink, Source
 from holdfast.engine.operator_call import call_operator, first_line
+from holdfast.engine.query.query_function import examine_query
 from holdfast.engine.schema import source_schema
 from holdfast.engine.task_division import divide_alike
 from holdfast.errors import ApplicationError, HoldfastError
@@ -32,13 +33,15 @@ def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], l
     schemas: dict[str, StructType] = {}
     errors: list[str] = []
     windowed: set[str] = set()
+    beside_queries = {name for part in graph.pes.values() if any(map(graph.reads_query, part)) for name in part}
     for node_name in graph.order:
         node = graph.nodes[node_name]
         if isinstance(node, Source):
             errors += _analyse_source(node, spark, schemas)
         elif isinstance(node, Operator) and all(stream in schemas for stream in node.inputs):
-            node_errors = _keep_errors(node, schemas) or _analyse_operator(node, spark, schemas)
-            if not node_errors and (node.windowed or windowed.intersection(node.inputs)):
+            analyse_node = _analyse_query if node.is_query else _analyse_operator
+            node_errors = _keep_errors(node, schemas) or analyse_node(node, spark, schemas)
+            if not node_errors and (node.windowed or node_name in beside_queries or windowed.intersection(node.inputs)):
                 windowed.add(node_name)
                 node_errors = _epoch_error(node, schemas[node_name])
             errors += node_errors
@@ -127,6 +130,17 @@ def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str
     if missing_key:
         return [f"operator '{operator.name}' ({operator.origin}) has the key '{missing_key[0]}', which none of its inputs has"]
     return _key_type_errors(operator, schemas) if operator.parallelism > 1 else []
+
+
+def _analyse_query(operator: Operator, spark: SparkSession, schemas: dict[str, StructType]) -> list[str]:
+    for stream in operator.inputs:
+        if "epoch" not in schemas[stream].names:
+            return [f"{operator} reads stream '{stream}', which has no column 'epoch'; select it in operator '{stream}' too"]
+    try:
+        schemas[operator.name] = examine_query(operator, spark, schemas)
+    except HoldfastError as error:
+        return [str(error)]
+    return []
 
 
 def _key_type_errors(operator: Operator, schemas: Schemas) -> list[str]:

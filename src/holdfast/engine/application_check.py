@@ -13,6 +13,8 @@ from holdfast.engine.analysis import Schemas, check_score, examine
 from holdfast.engine.epochs import ByBounds, ByTime, Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.engine.first_law import LawRun
 from holdfast.engine.forbidden_calls import forbidden_calls
+from holdfast.engine.query.query_check import CutDependence, QueryBreach, check_query
+from holdfast.engine.query.query_replay import QUIET_BATCHES
 from holdfast.engine.rule_coverage import unexercised_rules
 from holdfast.engine.trace_reader import Columns, opened_trace
 from holdfast.engine.trace_sample import Sample, take_sample
@@ -103,19 +105,29 @@ class FirstLawCheck:
             ]
             if not warnings or sample.is_whole:
                 break
-        number, total = count(), len(runs) * len(only)
+        queries = [operator for operator in self.graph.operators if operator.is_query and operator.name in only]
+        functions = set(only) - {query.name for query in queries}
+        number, total = count(), len(runs) * len(functions) + len(queries)
 
         def report_operator(_: str) -> None:
             progress(next(number), total)
 
-        errors = {breach.operator.name: str(breach) for breach in runs[0].broken(only=only, progress=report_operator)}
-        remaining = set(only) - errors.keys() if len(runs) > 1 else set()
+        errors = {breach.operator.name: str(breach) for breach in runs[0].broken(only=functions, progress=report_operator)}
+        remaining = functions - errors.keys() if len(runs) > 1 else set()
         for breach in runs[-1].broken(only=remaining, progress=report_operator):
             if self._cuts_by_arrival or len(runs[0].spans) < self.parts:
                 errors[breach.operator.name] = str(breach)
             else:
                 name = breach.operator.name
                 warnings.append(f"with epochs at other times ('{name}' holds with epochs of {self.epoch_s:g} s): {breach}")
+        epochs = spans_of(with_epochs(sample.sources, own or self._random_epochs(sample)), lull=QUIET_BATCHES) if queries else []
+        for query in queries:
+            report_operator(query.name)
+            match check_query(self.spark, self.graph, self.schemas, query, runs[0].whole, epochs):
+                case QueryBreach() as failure:
+                    errors[query.name] = str(failure)
+                case CutDependence() as dependence:
+                    warnings.append(str(dependence))
         progress(total, total)
         places = "the whole trace" if sample.is_whole else f"{len(sample.stretches)} places of the trace"
         cut = f"{runs[0].spans[-1].last - runs[0].spans[0].first + 1:,} epochs" if own is None else f"epochs of {self.epoch_s:g} s"

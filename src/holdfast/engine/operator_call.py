@@ -131,6 +131,19 @@ def naming_failed_operator(graph: Graph, what: str, *, part: Sequence[str] | Non
         raise OperatorError(f"{what} failed{_failed_operator(graph, str(error), alone=alone)}: {_cause(str(error))}") from error
 
 
+def failure_text(operator: Operator, error: BaseException) -> str:
+    """Return what Spark reports about a failed query, with the line of the user's file if Spark names it."""
+    text = str(error)
+    lines = [line for file, line in _places(text) if file == operator.origin.file]
+    where = Origin(operator.origin.file, int(lines[-1])) if lines else operator.origin
+    return f"query '{operator.name}' ({where}) failed: {_cause(text)}"
+
+
+def _places(text: str) -> list[tuple[str, str]]:
+    """Return the files and lines that an error text of Spark refers to."""
+    return re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
+
+
 def _cause(text: str) -> str:
     """Return the line that states the cause: the last line of a Python traceback if there is one, otherwise the first line."""
     traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)[^\n]*", text, re.DOTALL)
@@ -142,7 +155,7 @@ def _cause(text: str) -> str:
 
 def _failed_operator(graph: Graph, text: str, *, alone: Operator | None) -> str:
     """Return the operator, or else the line, that an error text of Spark refers to; empty if it refers to none."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
+    places = _places(text)
     for operator in graph.operators:
         function = inspect.unwrap(operator.function)
         try:

@@ -1,6 +1,7 @@
 """Run a processing element (PE): one or more fused operators, which process their kept rows and new rows epoch by epoch."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from holdfast.engine.analysis import Schemas
 from holdfast.engine.epochs import Span
 from holdfast.engine.kept_rows import Kept, rows_added, still_needed
 from holdfast.engine.operator_call import naming_failed_operator, require_epochs
+from holdfast.engine.query.query_replay import QueryPe
 from holdfast.engine.schema import arrow_schema
 from holdfast.engine.spark_jobs import PeJobs
 
@@ -79,3 +81,15 @@ def small_session(spark: SparkSession) -> SparkSession:
     session.conf.set("spark.sql.shuffle.partitions", "1")
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # a broadcast is a job of its own
     return session
+
+
+@contextmanager
+def open_pe(
+    spark: SparkSession, graph: Graph, part: Sequence[str], schemas: Schemas, *, first_epoch: int
+) -> Iterator[Pe | QueryPe]:
+    """Yield a PE that processes epochs from `first_epoch` on: functions or a query."""
+    if graph.operator(part[0]).is_query:
+        with QueryPe(spark, graph, part[0], schemas, first_epoch=first_epoch) as pe:
+            yield pe
+    else:
+        yield Pe(spark, graph, part, schemas)

@@ -19,7 +19,8 @@ from holdfast.engine.combined_job import collect_together
 from holdfast.engine.epochs import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.engine.kept_rows import rows_of
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line, naming_failed_operator
-from holdfast.engine.pe import Pe
+from holdfast.engine.pe import open_pe
+from holdfast.engine.query.query_replay import QUIET_BATCHES
 from holdfast.engine.schema import arrow_schema, quoted
 from holdfast.engine.whole_trace import build_whole_trace
 from holdfast.errors import HoldfastError, TraceError
@@ -86,13 +87,14 @@ def replay_by_epoch(
     events = count_events(sources)
     cut_sources = with_epochs(sources, cut)
     spans = spans_of(cut_sources, lull=lull_of(graph))
+    fused = fused and not any(operator.is_query for operator in graph.operators)
     parts = [[o.name for o in graph.operators]] if fused else list(graph.pes.values())
-    pes = [Pe(spark, graph, part, schemas) for part in parts]
     seconds: list[float] = []
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="holdfast-") as scratch, ExitStack() as files:
         folder = out or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
+        pes = [files.enter_context(open_pe(spark, graph, part, schemas, first_epoch=spans[0].first)) for part in parts]
         writers = {
             sink: files.enter_context(pq.ParquetWriter(folder / f"{sink.name}.parquet", arrow_schema(schemas[sink.input])))
             for sink in graph.sinks
@@ -120,9 +122,13 @@ def replay_by_epoch(
     )
 
 
-def lull_of(graph: Graph) -> int:
-    """Return for how many epochs without input there can still be output: the length of all windows together."""
-    return sum(rule.n for o in graph.operators for rule in o.keep.values() if isinstance(rule, LastEpochs))
+def lull_of(graph: Graph) -> int | None:
+    """Return for how many epochs without input there can still be output: the length of all windows together. None: any number."""
+    queries = [operator for operator in graph.operators if operator.is_query]
+    if any(query.output_mode == "complete" for query in queries):
+        return None
+    windows = [rule.n for o in graph.operators for rule in o.keep.values() if isinstance(rule, LastEpochs)]
+    return QUIET_BATCHES * len(queries) + sum(windows)
 
 
 def read_epochs(sources: Mapping[str, DataFrame], spans: Sequence[Span]) -> Iterator[tuple[Span, dict[str, pa.Table]]]:

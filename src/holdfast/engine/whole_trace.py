@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from holdfast.app import Graph, Operator
 from holdfast.engine.operator_call import call_operator
+from holdfast.engine.query.query_replay import replay_query
 from holdfast.engine.schema import quoted
 
 Injection = Callable[[DataFrame], DataFrame]
@@ -21,7 +22,7 @@ def build_whole_trace(
     epochs: tuple[int, int] | None = None,
     injections: Mapping[tuple[str, str], Injection] | None = None,
 ) -> dict[str, DataFrame]:
-    """Return every stream of the application as a DataFrame over all rows of its sources. Nothing is computed yet.
+    """Return every stream of the application as a DataFrame over all rows of its sources. Only queries are computed yet.
 
     With `part`, only some operators run, and `inputs` are the streams that the part reads. `epochs` are the first and last epoch
     of the sources; output of windowed operators for other epochs is dropped. A stream that several nodes read is computed once.
@@ -69,6 +70,8 @@ def _inject(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | 
 
 
 def _whole(operator: Operator, inputs: list[DataFrame], epochs: tuple[int, int] | None) -> DataFrame:
+    if operator.is_query:
+        return replay_query(operator, inputs, epochs)
     state = inputs[0].sparkSession.createDataFrame([], operator.state.schema) if operator.state else None
     output, _ = call_operator(operator, inputs, state)
     if operator.windowed and epochs is not None:

@@ -69,6 +69,7 @@ def measure(
 ) -> Measurement:
     """Return the measurements of an application. Each PE runs alone on its inputs, which come from a run of the whole trace."""
     graph = app.graph()
+    graph.require_no_queries("the profiler")
     schemas = analyse(graph, spark, name=app.name)
     spans = spans_of(with_epochs(sources, ByTime(step_s)))
     cut = with_epochs(sources, ByTime(app.epoch_s))

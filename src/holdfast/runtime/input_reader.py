@@ -8,7 +8,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from holdfast.documents.job import Reading
-from holdfast.engine.connector.feeds import files_of
+from holdfast.engine.connector.feeds import EpochFiles, files_of
 from holdfast.engine.stored_frame import StoredInput
 from holdfast.errors import HoldfastError, TrimmedError
 from holdfast.log import EpochLog, Record, Store
@@ -29,6 +29,11 @@ class InputReader:
         self._reads, self._stores, self._schemas = reads, stores, schemas
         self._logs = [EpochLog(store) for store in stores]
         self._awaited = 0
+
+    @property
+    def streams(self) -> list[str]:
+        """The names by which the application knows the inputs."""
+        return [reading.name or reading.stream for reading in self._reads]
 
     def first_records(self, epoch: int) -> Records | None:
         """Return the first record of every input, or None while one is missing."""
@@ -60,6 +65,14 @@ class InputReader:
             ]
             tables[name] = share_of(parts, reading, schema)
         return tables
+
+    def files(self, records: Records) -> dict[str, EpochFiles]:
+        """Return the files of the rows of an epoch per stream, for a query to read."""
+        files: dict[str, EpochFiles] = {}
+        for name, reading, store in zip(self.streams, self._reads, self._stores, strict=True):
+            own, records = records[: len(reading.tasks)], records[len(reading.tasks) :]
+            files[name] = files_of(own, store.root)
+        return files
 
     def stored(self, epochs: Sequence[Records]) -> dict[str, StoredInput]:
         """Return the files of several epochs per stream, and which of their rows this task reads."""

@@ -19,9 +19,6 @@ from holdfast.runtime.replica import CHECKPOINT_POLL_S, Replica, ReplicaContext
 from holdfast.runtime.span_compute import SpanCompute
 from holdfast.runtime.tentative_output import are_exact, qualities_without_correction
 
-MAX_JOB_EPOCHS = 1_000
-"""The most epochs of one Spark job. The contract's `catch_up_rows` limits the rows; this is the limit where rows are few."""
-
 HANDOVER_EPOCHS = 2
 """A replica replays up to this many epochs itself, because asking another replica for a checkpoint would take longer. It also
 waits about this many epochs for such a checkpoint."""
@@ -30,7 +27,10 @@ HANDOVER_POLL_S = 0.05
 
 
 class PeReplica(Replica):
-    """One replica of a PE's task. `taint_epochs`: see `qualities_without_correction`."""
+    """One replica of a PE's task. `taint_epochs`: see `qualities_without_correction`.
+
+    `ascending` is whether the inputs are numbered together, so that rows must have a higher seq than those of earlier epochs.
+    """
 
     _recovery_end: int | None
 
@@ -42,10 +42,12 @@ class PeReplica(Replica):
         output: OutputWriter,
         compute: SpanCompute,
         taint_epochs: int | None = None,
+        ascending: bool = True,
     ) -> None:
         super().__init__(context, clock=output.time.elapsed_s)
         self._inputs, self.output, self._compute, self._taint_epochs = inputs, output, compute, taint_epochs
-        self._job_epochs_limit = MAX_JOB_EPOCHS
+        self._ascending = ascending
+        self._job_epochs_limit = compute.most_epochs
         self._limit_job_epochs_until = self._timeline.first - 1
         self._failures = 0
         self._worked_s = 0.0
@@ -102,6 +104,11 @@ class PeReplica(Replica):
     def save(self) -> None:
         """Save a checkpoint. Emit how long that took (with the trimming that follows), and the working time since the last one."""
         since, start_s = self._saved_epoch, self._clock()
+        if self.clean_position.epoch > since:
+            stored = self._compute.stored(self.clean_position)
+            if stored is None:
+                return
+            self._move_clean(stored)
         super().save()
         self._own_files -= stored_files(self.clean_position)  # they belong to the checkpoint now
         if self._saved_epoch == since:
@@ -119,6 +126,9 @@ class PeReplica(Replica):
             },
         )
         self._worked_s = 0.0
+
+    def close(self) -> None:
+        self._compute.close()
 
     def _start_recovery(self) -> None:
         """Note up to which epoch the task has committed before. Without correction, skip the epochs that were missed."""
@@ -230,7 +240,7 @@ class PeReplica(Replica):
         spans: list[Span] = []
         after = position.after
         for epoch, records in enumerate(epochs, position.epoch + 1):
-            if self.contract.correction and qualities[0] is Quality.EXACT:
+            if self._ascending and self.contract.correction and qualities[0] is Quality.EXACT:
                 _require_new_seqs(self.task, records, after)
             until = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
             spans.append(Span(epoch, epoch, after, until))
@@ -250,7 +260,7 @@ class PeReplica(Replica):
         self.rows_read += computed.rows_read
         self._failures = 0
         if whole.last >= self._limit_job_epochs_until:
-            self._job_epochs_limit = MAX_JOB_EPOCHS
+            self._job_epochs_limit = self._compute.most_epochs
         for number, (span, quality, records) in enumerate(zip(spans, qualities, epochs, strict=True)):
             lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
             for stream, parts in computed.output.items():

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.app import Sink, Source
+from holdfast.app import Operator, Sink, Source
 from holdfast.app.load import load_app
 from holdfast.app.writers import BoundWriter, FencedError, WriteToken, bind_writer
 from holdfast.connectors import open_reader
@@ -19,6 +19,7 @@ from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Reading, Task
 from holdfast.engine.analysis import analyse
 from holdfast.engine.epochs import Span
+from holdfast.engine.query.query_run import QueryRun
 from holdfast.engine.schema import arrow_schema, source_schema, to_frame
 from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError, UnavailableError
@@ -37,6 +38,8 @@ from holdfast.runtime.machine_time import MACHINE_TIME
 from holdfast.runtime.output_writer import Emit, OutputWriter
 from holdfast.runtime.pe_compute import PeCompute, taint_duration_epochs
 from holdfast.runtime.pe_replica import PeReplica
+from holdfast.runtime.query_checkpoints import QueryCheckpoints
+from holdfast.runtime.query_compute import QueryCompute, query_folder
 from holdfast.runtime.replica import Replica, ReplicaContext
 from holdfast.runtime.sinks.claimed_writer import ClaimedWriter
 from holdfast.runtime.sinks.sink_replica import SinkReplica
@@ -100,15 +103,20 @@ class ReplicaFactory:
             created = self._create_source(task, assigned, is_stopping)
             require_not_fenced(self.store)
             return created
-        compute = self._compute(task) if task.kind == "operators" else None
+        query = self._query_of(task)
+        compute = self._compute(task) if task.kind == "operators" and query is None else None
         if self._timeline() is None:
             if compute is not None:
                 compute.warm(self.schemas)
+            elif query is not None:
+                self._query_compute(task, query, assigned, first_epoch=0).warm()
             mark_ready(self.store, task.name)
         timeline = self._await_timeline(is_stopping)
         if timeline is None:
             return None
         require_not_fenced(self.store)
+        if query is not None:
+            return self._create_query(task, timeline, assigned, query), timeline
         replica = self._create_sink(task, timeline) if compute is None else self._create_pe(task, timeline, assigned, compute)
         return replica, timeline
 
@@ -143,6 +151,32 @@ class ReplicaFactory:
             output=self._output(task, timeline, assigned),
             compute=ChosenCompute(driver, executors, executor_rows=executor_rows),
             taint_epochs=taint_duration_epochs(self.graph, task.operators),
+            ascending=not any(self.graph.reads_query(operator) for operator in task.operators),
+        )
+
+    def _query_of(self, task: Task) -> Operator | None:
+        """Return the query that a task runs, or None if it runs none."""
+        operators = [self.graph.operator(name) for name in task.operators]
+        return operators[0] if operators and operators[0].is_query else None
+
+    def _create_query(self, task: Task, timeline: Timeline, assigned: AssignedReplica, query: Operator) -> PeReplica:
+        return PeReplica(
+            self._context(task, timeline),
+            inputs=self._inputs(task),
+            output=self._output(task, timeline, assigned),
+            compute=self._query_compute(task, query, assigned, first_epoch=timeline.first),
+            ascending=False,
+        )
+
+    def _query_compute(self, task: Task, query: Operator, assigned: AssignedReplica, *, first_epoch: int) -> QueryCompute:
+        return QueryCompute(
+            lambda folder: QueryRun(self._spark, query, self.schemas, folder),
+            query_folder(self._spark, self.store, self._scratch, name=f"{self._number}-{task.name}.{assigned.replica}"),
+            inputs=self._inputs(task),
+            checkpoints=QueryCheckpoints(self.store, task.name, self.checkpoints),
+            stream=query.name,
+            has_forks=self.job.contract_of(task.pe).correction,
+            first_epoch=first_epoch,
         )
 
     def _create_reader_source(

@@ -3,6 +3,7 @@
 Rows are Arrow tables in this process, or files in the log that executors have written (`StoredRows`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -28,15 +29,25 @@ class Computed:
     rows_read: int
 
 
-class SpanCompute(Protocol):
-    """Processes the records of several epochs from a position. Each epoch has its own span."""
+class SpanCompute(ABC):
+    """Processes the records of up to `most_epochs` epochs from a position. Each epoch has its own span."""
 
+    most_epochs = 1_000
+    """The contract's `catch_up_rows` limits the rows of a Spark job; this is the limit where rows are few."""
+
+    @abstractmethod
     def run(self, epochs: Sequence[Records], spans: Sequence[Span], position: Position) -> Computed:
         """Return the output and the kept rows.
 
         Raises TrimmedError if input rows were trimmed since their records were read, and OperatorError if an operator failed.
         """
-        ...
+
+    def stored(self, position: Position) -> Position | None:
+        """Return a clean position in a form from which another node can continue; None if that is not possible now."""
+        return position
+
+    def close(self) -> None:  # noqa: B027  # most computations leave nothing running
+        """End what still runs."""
 
 
 class TableCompute(Protocol):
@@ -57,7 +68,7 @@ class StoredCompute(Protocol):
         ...
 
 
-class ExecutorCompute:
+class ExecutorCompute(SpanCompute):
     """Lets executors read and write the rows. This process sees only the names of the files and what they contain."""
 
     def __init__(self, inputs: InputReader, compute: StoredCompute, store: Store) -> None:
@@ -74,7 +85,7 @@ class ExecutorCompute:
         return Computed({**output}, kept_rows, sum(record.rows for records in epochs for record in records))
 
 
-class ChosenCompute:
+class ChosenCompute(SpanCompute):
     """Leaves epochs to executors if they read `executor_rows` rows or more on average, kept and new, and others to the driver.
 
     For few rows the driver is faster: the rows and the plans of its Spark jobs are in memory.
@@ -90,7 +101,7 @@ class ChosenCompute:
         return (self._executors if rows >= self._executor_rows else self._driver).run(epochs, spans, position)
 
 
-class DriverCompute:
+class DriverCompute(SpanCompute):
     """Reads the rows of the epochs into this process, and processes them there."""
 
     def __init__(self, inputs: InputReader, compute: TableCompute, store: Store) -> None:

@@ -56,7 +56,9 @@ class HoldfastDataSource(DataSource):
         self._check_options()
         stream = self._required("stream")
         if "batches" in self.options:
-            return EpochReader(BatchFeed(self.options["batches"]), stream, schema, group=Path(self.options["group"]))
+            return EpochReader(
+                BatchFeed(self.options["batches"]), stream, schema, group=Path(self.options["group"]), is_new_group=True
+            )
         if "sink" in self.options:
             raise HoldfastError(
                 "a sink's output cannot be read as a stream, because a correction replaces an epoch; read the stream"

@@ -46,9 +46,9 @@ class EpochReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     whoever is asked first decides for the round. A decision that is older than the reader belongs to an earlier run of the query.
     """
 
-    def __init__(self, feed: Feed, stream: str, schema: StructType, *, group: Path) -> None:
+    def __init__(self, feed: Feed, stream: str, schema: StructType, *, group: Path, is_new_group: bool = False) -> None:
         self._feed, self._stream, self._schema, self._group = feed, stream, schema, group
-        self._started_s = time.time()
+        self._started_s = 0.0 if is_new_group else time.time()
         self._round = (0, -1)
         self._wait_s, self._last = OFFER_WAIT_S, None
 
