@@ -71,8 +71,8 @@ MUTANTS = {
     "the kept rows of the position are not advanced": Mutant(
         pe_replica,
         "PeReplica._run_job",
-        "return Position(whole.last, computed.kept_rows,",
-        "return Position(whole.last, position.kept_rows,",
+        "after_job = Position(whole.last, computed.kept_rows,",
+        "after_job = Position(whole.last, position.kept_rows,",
     ),
     "catch-up publishes all rows in each epoch": Mutant(
         span_compute,
@@ -93,7 +93,7 @@ MUTANTS = {
         "elif True or epoch",
     ),
     "trimming goes one epoch too far": Mutant(
-        trimming, "LogTrimmer.trim", "if stream in self._watched else 0)", "if stream in self._watched else -1)"
+        trimming, "LogTrimmer.trim", "if stream in self._watched else 0", "if stream in self._watched else -1"
     ),
     "trimming ignores the producer": Mutant(
         trimming,
@@ -141,7 +141,12 @@ MUTANTS = {
         "if reading.of > 1:",
         "if reading.of > 2:",
     ),
-    "an epoch begins before all of its inputs are there": Mutant(input_reader, "InputReader._records", "return None", "continue"),
+    "an epoch begins before all of its inputs are there": Mutant(
+        input_reader,
+        "InputReader._records",
+        "if None in records:",
+        "if False:",
+    ),
     "a trace source does not correct absent epochs": Mutant(
         trace_source, "TraceSource.__init__", "output.log.last_exact_epoch(", "output.log.last_epoch("
     ),
@@ -159,7 +164,7 @@ MUTANTS = {
         "saved.after",
     ),
     "staged batches are removed before a record names them": Mutant(
-        staged_batches, "StagedBatches.list_after", "if staged <= number])", "if staged <= number + 1])"
+        staged_batches, "StagedBatches.list_after", "if each <= number])", "if each <= number + 1])"
     ),
     "a sink does not correct": Mutant(sink_replica, "SinkReplica._write_first", "if quality is not Quality.EXACT:", "if False:"),
     "a sink's checkpoint passes epochs that wait for their correction": Mutant(
@@ -215,7 +220,7 @@ MUTANTS = {
         range_claims, "RangeClaims.claim", "return self.read(epoch)", "return proposal"
     ),
     "a range is used although its claim may have been removed": Mutant(
-        range_claims, "RangeClaims.claim", "if saved is not None and saved >= epoch:", "if False:"
+        range_claims, "RangeClaims.claim", "if checkpoint_epoch is not None and checkpoint_epoch >= epoch:", "if False:"
     ),
     "the claim that says where to continue is removed": Mutant(
         range_claims, "RangeClaims.remove_until", "int(number) < epoch", "int(number) <= epoch"
