@@ -159,7 +159,7 @@ def test_mistake_in_a_query_is_named_with_its_line(spark, function, line, messag
 
 
 def with_chance(left):
-    return left.withColumn("chance", F.rand())
+    return left.withColumn("chance", F.expr("reflect('java.util.UUID', 'randomUUID')"))
 
 
 def check(spark, tmp_path, function):
