@@ -19,6 +19,7 @@ def test_example_loads_without_java(file):
     assert len(ran.stdout.split()) >= 3
 
 
-def test_there_are_seven_examples():
+def test_there_are_ten_examples():
     names = ["bargain_discovery", "datacenter_monitor", "kafka_averages", "pipeline", "top_pages", "traffic_incidents"]
-    assert [file.stem for file in EXAMPLES] == sorted([*names, "click_sessions"])
+    queries = ["ad_conversions", "click_sessions", "idle_machines", "unique_orders"]
+    assert [file.stem for file in EXAMPLES] == sorted([*names, *queries])

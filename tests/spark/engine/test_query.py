@@ -1,6 +1,8 @@
 """Structured Streaming queries as operators: what they compute, what a fork computes, and which mistakes are named."""
 
+import itertools
 import os
+import random
 import re
 
 import pyarrow as pa
@@ -12,11 +14,15 @@ from holdfast.app import App
 from holdfast.engine.analysis import analyse, examine
 from holdfast.engine.application_check import SampleOptions, check_application
 from holdfast.engine.connector.feeds import EpochFile, EpochFiles
+from holdfast.engine.query.query_function import FIXED_SETTINGS
 from holdfast.engine.query.query_run import QueryRun
 from holdfast.errors import OperatorError
+from holdfast.log.row_files import sort_rows
 
 LEFT = "seq long, time timestamp, at timestamp, key string, left long"
 RIGHT = "seq long, time timestamp, at timestamp, key string, right long"
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB = {PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"}
 
 
 def windows(left):
@@ -24,10 +30,22 @@ def windows(left):
     return left.withWatermark("at", "2 seconds").groupBy(window, "key").agg(F.sum("left").alias("sum"))
 
 
+def sessions(left):
+    session = F.session_window("at", "1 second")
+    return left.withWatermark("at", "1 second").groupBy(session, "key").agg(F.sum("left").alias("sum"), F.count("*").alias("rows"))
+
+
 def join(left, right):
     one, other = left.withWatermark("at", "1 second").alias("l"), right.withWatermark("at", "3 seconds").alias("r")
     near = "l.key = r.key and r.at between l.at - interval 1 second and l.at + interval 2 seconds"
     return one.join(other, F.expr(near), "leftOuter").selectExpr("l.key as key", "l.at as at", "r.at as other", "left", "right")
+
+
+def deduplication(left):
+    return left.withWatermark("at", "2 seconds").dropDuplicatesWithinWatermark(["key", "left"]).select("key", "left")
+
+
+QUERIES = [windows, sessions, join, deduplication]
 
 
 @pytest.fixture
@@ -41,6 +59,23 @@ def application(spark):
         return query, analyse(app.graph(), spark)
 
     return define
+
+
+def random_epochs(rng, *, epochs=9):
+    """Return the rows of each epoch and source: out of order, with duplicates, and with empty epochs."""
+    number = 0
+    result = []
+    for epoch in range(epochs):
+        of_epoch = {}
+        for stream in ("left", "right"):
+            rows = []
+            for _ in range(rng.choice([0, 1, 20])):
+                number += 1
+                at_us = epoch * 1_000_000 + rng.randrange(1_000_000) - rng.choice([0, 0, 0, 1, 3]) * 900_000
+                rows.append((number, epoch * 1_000_000, max(0, at_us), rng.choice("xyz"), rng.randrange(20)))
+            of_epoch[stream] = table(stream, rows + rows[:1])
+        result.append(of_epoch)
+    return result
 
 
 def table(stream, rows):
@@ -64,6 +99,69 @@ def files_of(epochs, folder):
             files[stream] = EpochFiles(part, rows.num_rows)
         batches.append(files)
     return batches
+
+
+def plain_streaming(spark, query, folder, *, epochs):
+    """Return the rows of each batch that Spark gives without holdfast: one file of each source per batch."""
+    session = spark.newSession()
+    for key, value in {**FIXED_SETTINGS, "spark.sql.shuffle.partitions": "2"}.items():
+        session.conf.set(key, value)
+    tables = {}
+    inputs = []
+    for stream in query.inputs:
+        schema = session.read.parquet(str(folder / stream)).schema
+        reader = session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+        inputs.append(reader.parquet(str(folder / stream)).drop("seq"))
+    writer = query.function(*inputs).writeStream.outputMode(query.output_mode)
+    writer = writer.foreachBatch(lambda rows, number: tables.update({number: rows.toArrow()}))
+    running = writer.option("checkpointLocation", str(folder / "plain")).trigger(availableNow=True).start()
+    running.awaitTermination()
+    assert sorted(tables) == list(range(epochs))
+    return [tables[number] for number in range(epochs)]
+
+
+def only(batch, query):
+    return {stream: batch[stream] for stream in query.inputs}
+
+
+def require_same_as_plain(spark, application, tmp_path, function, seed, settings=None):
+    rng = random.Random(seed)
+    query, schemas = application(function, settings=settings)
+    epochs = random_epochs(rng)
+    batches = files_of(epochs, tmp_path)
+    expected = plain_streaming(spark, query, tmp_path, epochs=len(epochs))
+    run = QueryRun(spark, query, schemas, tmp_path / "run-0")
+    rows = []
+    for number, batch in enumerate(batches):
+        event = rng.choice(["none", "none", "restart", "fork", "fork while running"]) if number else "none"
+        if event == "restart":
+            run.stop()
+        elif event != "none":
+            before, run = run, run.fork(tmp_path / f"run-{number}")
+            if event == "fork while running":
+                list(run.process([only(batches[-1], query)]))  # the live head reads something else, and is dropped
+                run.remove()
+                run = before
+            else:
+                before.remove()
+        rows += run.process([only(batch, query)])
+    run.remove()
+    assert sum(part.num_rows for part in expected) > 0
+    for number, (ours, theirs) in enumerate(zip(rows, expected, strict=True)):
+        assert sort_rows(ours).to_pylist() == sort_rows(theirs.cast(ours.schema)).to_pylist(), number
+
+
+@pytest.mark.parametrize("function", QUERIES, ids=lambda function: function.__name__)
+def test_forked_query_gives_the_rows_of_plain_streaming(spark, application, tmp_path, function):
+    require_same_as_plain(spark, application, tmp_path, function, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["memory", "rocksdb"])
+@pytest.mark.parametrize("seed", range(2, 6))
+@pytest.mark.parametrize("function", QUERIES, ids=lambda function: function.__name__)
+def test_forked_query_gives_the_rows_of_plain_streaming_for_more_streams(spark, application, tmp_path, function, seed, store):
+    require_same_as_plain(spark, application, tmp_path, function, seed, settings=ROCKSDB if store == "rocksdb" else None)
 
 
 def test_fork_keeps_the_watermarks_of_both_inputs(spark, application, tmp_path):
@@ -158,8 +256,11 @@ def test_mistake_in_a_query_is_named_with_its_line(spark, function, line, messag
     assert f"query '{function.__name__}' ({place})" in errors[0]
 
 
+CALLS = itertools.count()
+
+
 def with_chance(left):
-    return left.withColumn("chance", F.expr("reflect('java.util.UUID', 'randomUUID')"))
+    return left.withColumn("chance", F.lit(next(CALLS)))
 
 
 def check(spark, tmp_path, function):

@@ -115,7 +115,9 @@ def test_file_with_damaged_pages_is_reported(spark, tmp_path):
 @pytest.mark.parametrize("name", ["trades.txt", "trades"])
 def test_unknown_kind_of_file_is_reported(spark, tmp_path, name):
     (tmp_path / name).write_text("seq\n1\n")
-    assert refused(spark, tmp_path / name).endswith("has an unknown kind of file; wanted one of .parquet, .csv, .json, .jsonl, .ndjson, .orc")
+    assert refused(spark, tmp_path / name).endswith(
+        "has an unknown kind of file; wanted one of .parquet, .csv, .json, .jsonl, .ndjson, .orc"
+    )
 
 
 def test_several_sources_are_files_of_one_folder(spark, tmp_path):
