@@ -34,7 +34,7 @@ test-unit:
 # fails, which must not block an unrelated change. `make test-simulation SEED=123` plays others, and `make soak` new ones.
 test-simulation:
 	$(VENV)/bin/pytest tests/simulation
-	$(VENV)/bin/python -m tests.simulation.run --schedules $(or $(SCHEDULES),2000) --seed $(or $(SEED),1000)
+	$(VENV)/bin/python -m tests.simulation.run --schedules $(or $(SCHEDULES),1000) --seed $(or $(SEED),1000)
 
 # Runs schedules on all cores until it is stopped.
 soak: setup
